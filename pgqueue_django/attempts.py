@@ -1,0 +1,48 @@
+"""What a claim gives to a worker."""
+
+from typing import NamedTuple
+from uuid import UUID
+
+
+class Attempt(NamedTuple):
+    """One claim of a job, as the worker that made it knows it.
+
+    ``(queue, id, token)`` is the fence of every later write. ``args`` and ``kwargs``
+    are JSON text as stored, so that one row that Python cannot read spoils no batch.
+    ``number`` is 1 for the first attempt.
+    """
+
+    queue: str
+    id: int
+    token: UUID
+    task: str
+    args: str
+    kwargs: str
+    number: int
+    max_attempts: int
+    timeout_seconds: float | None
+
+
+class Write(NamedTuple):
+    """What to write of one attempt.
+
+    ``delay`` is in seconds from the database's now; ``detail`` is JSON text: a result,
+    or a failure.
+    """
+
+    attempt: Attempt
+    delay: float | None = None
+    detail: str | None = None
+
+
+class Written(NamedTuple):
+    """What became of a batch of writes.
+
+    ``lost`` are attempts whose lease is another's or nobody's now: nothing was written
+    and nothing more can be. ``busy`` are rows that somebody has locked for the moment,
+    to be tried again.
+    """
+
+    done: list[Attempt]
+    lost: list[Attempt]
+    busy: list[Attempt]

@@ -1,0 +1,68 @@
+"""What runs a statement: the interface, and Django's own connection behind it."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, LiteralString, Protocol
+
+from django.db import connections, transaction
+
+Row = tuple[Any, ...]
+Params = Mapping[str, Any]
+
+
+class Session(Protocol):
+    """A way to run statements one at a time; not to be shared between threads."""
+
+    def rows(self, statement: LiteralString, params: Params) -> list[Row]:
+        """Run a statement and return its rows.
+
+        Raises:
+            django.db.utils.Error: Whatever the database says.
+        """
+        ...
+
+    def atomic(self) -> AbstractContextManager[None]:
+        """Return a block whose statements are all kept or all undone."""
+        ...
+
+    def after_commit(self, action: Callable[[], None]) -> None:
+        """Call ``action`` once what was written is committed, if it ever is.
+
+        Two equal actions in one transaction are one.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close a connection that is the session's own."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DjangoSession:
+    """Statements on Django's connection of this thread, in its open transaction.
+
+    Args:
+        alias: The database's alias in ``settings.DATABASES``.
+    """
+
+    alias: str
+
+    def rows(self, statement: LiteralString, params: Params) -> list[Row]:
+        """See Session."""
+        with connections[self.alias].cursor() as cursor:
+            cursor.execute(statement, dict(params))
+            return list(cursor.fetchall())
+
+    def atomic(self) -> AbstractContextManager[None]:
+        """See Session."""
+        return transaction.atomic(using=self.alias)
+
+    def after_commit(self, action: Callable[[], None]) -> None:
+        """See Session."""
+        waiting = (entry[1] for entry in connections[self.alias].run_on_commit)
+        if action not in waiting:
+            transaction.on_commit(action, using=self.alias, robust=True)
+
+    def close(self) -> None:
+        """Leave the connection to Django, whose it is."""

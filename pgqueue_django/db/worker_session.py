@@ -1,0 +1,195 @@
+"""A worker's own connection: autocommit, prepared statements, bounded waits."""
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from threading import Lock
+from time import monotonic
+from typing import Any, LiteralString
+
+import psycopg
+from django.db import connections
+from django.db.utils import Error, InterfaceError
+
+from pgqueue_django.db.errors import djangos_errors, is_connection_error
+from pgqueue_django.db.sessions import Params, Row
+
+# What Django puts among a connection's parameters for its own cursors.
+_DJANGOS_OWN = ("cursor_factory", "context", "prepare_threshold", "pool")
+
+# A peer that vanished without a word is noticed within these (seconds, and
+# milliseconds where libpq says so), whatever the system's defaults.
+_BOUNDS: dict[str, object] = {
+    "connect_timeout": 5,
+    "keepalives": 1,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
+
+_READ_COMMITTED: LiteralString = (
+    "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED"
+)
+
+
+class WorkerSession:
+    """Statements on a connection that no handler can touch.
+
+    It opens itself at the first statement and again after a failure. It belongs to one
+    thread; only ``overdue()`` and ``abort()`` are for others.
+
+    Args:
+        alias: The database's alias in ``settings.DATABASES``.
+        name: What ``pg_stat_activity`` shows as the application.
+        prepare: Whether to prepare statements on the server.
+        limit: Longest time for one statement (seconds), after which ``overdue()``.
+    """
+
+    def __init__(
+        self, alias: str, *, name: str, prepare: bool = True, limit: float = 10.0
+    ) -> None:
+        self._alias = alias
+        self._name = name
+        self._prepare = prepare
+        self._limit = limit
+        self._connection: psycopg.Connection[Row] | None = None
+        self._busy_since: float | None = None
+        self._closing = Lock()
+
+    def rows(self, statement: LiteralString, params: Params) -> list[Row]:
+        """See Session. A connection found broken is closed before the error leaves."""
+        with self._bounded() as connection:
+            cursor = connection.execute(statement, params)
+            return cursor.fetchall() if cursor.description else []
+
+    @contextmanager
+    def atomic(self) -> Iterator[None]:
+        """See Session."""
+        with self._bounded() as connection, connection.transaction():
+            yield
+
+    def after_commit(self, action: Callable[[], None]) -> None:
+        """See Session: each statement here is a transaction of its own.
+
+        What the action is about is done: its failure must not make that look undone.
+        """
+        with suppress(Error):
+            action()
+
+    def listen(self, channels: tuple[str, ...]) -> None:
+        """Hear notifications on these channels, on this connection."""
+        with self._bounded() as connection:
+            for channel in channels:
+                connection.execute(
+                    psycopg.sql.SQL("LISTEN {}").format(psycopg.sql.Identifier(channel))
+                )
+
+    def notifications(self, timeout: float) -> list[tuple[str, str]]:
+        """Wait for notifications.
+
+        Args:
+            timeout: Longest wait in seconds.
+
+        Returns:
+            (channel, payload) of those that came first, together; empty when none did.
+        """
+        if self._connection is None:
+            raise InterfaceError("no connection to listen on")
+        with self._closing_if_broken():
+            heard = self._connection.notifies(timeout=timeout, stop_after=1)
+            return [(notice.channel, notice.payload) for notice in heard]
+
+    def close(self) -> None:
+        """Close the connection, if one is open."""
+        with self._closing:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def overdue(self) -> bool:
+        """Tell whether a statement has been under way for longer than its limit."""
+        since = self._busy_since
+        return since is not None and monotonic() - since > self._limit
+
+    def abort(self) -> None:
+        """Cut the connection from another thread, so that its statement fails now."""
+        # Under the lock, or the number could be another file's by now; on a copy, as the
+        # file descriptor itself is libpq's to close.
+        with self._closing, suppress(OSError, psycopg.Error):
+            if self._connection is not None:
+                copy = socket.socket(fileno=os.dup(self._connection.fileno()))
+                with copy:
+                    copy.shutdown(socket.SHUT_RDWR)
+
+    @contextmanager
+    def _bounded(self) -> Iterator[psycopg.Connection[Row]]:
+        self._busy_since = monotonic()
+        try:
+            with self._closing_if_broken():
+                yield self._opened()
+        finally:
+            self._busy_since = None
+
+    @contextmanager
+    def _closing_if_broken(self) -> Iterator[None]:
+        try:
+            with djangos_errors():
+                yield
+        except BaseException as error:
+            if is_connection_error(error) or not self._usable():
+                self.close()
+            raise
+
+    def _usable(self) -> bool:
+        if self._connection is None:
+            return False
+        status = self._connection.pgconn.transaction_status
+        return status == psycopg.pq.TransactionStatus.IDLE
+
+    def _opened(self) -> psycopg.Connection[Row]:
+        if self._connection is None:
+            self._connection = self._open()
+        return self._connection
+
+    def _open(self) -> psycopg.Connection[Row]:
+        connection = psycopg.connect(**self._parameters())
+        try:
+            self._prepare_connection(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _parameters(self) -> dict[str, Any]:
+        wrapper = connections[self._alias]
+        given = wrapper.get_connection_params()
+        for name in _DJANGOS_OWN:
+            given.pop(name, None)
+        # 2: prepared at the second use, as a statement of start-up is used once.
+        threshold = 2 if self._prepare else None
+        return {
+            **_BOUNDS,
+            "application_name": self._name,
+            **given,
+            "autocommit": True,
+            "prepare_threshold": threshold,
+        }
+
+    def _prepare_connection(self, connection: psycopg.Connection[Row]) -> None:
+        role = connections[self._alias].settings_dict["OPTIONS"].get("assume_role")
+        if role:
+            connection.execute(
+                psycopg.sql.SQL("SET ROLE {}").format(psycopg.sql.Identifier(role))
+            )
+        isolation, read_only = connection.execute(
+            "SELECT current_setting('transaction_isolation'),"
+            " current_setting('transaction_read_only')"
+        ).fetchall()[0]
+        if read_only == "on":
+            raise psycopg.errors.ReadOnlySqlTransaction(
+                "the server is read-only: a standby, or default_transaction_read_only"
+            )
+        if isolation != "read committed":
+            connection.execute(_READ_COMMITTED)

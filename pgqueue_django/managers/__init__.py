@@ -1,0 +1,1 @@
+"""Operations on the tables; a module a table. The only importers of ``sql``."""

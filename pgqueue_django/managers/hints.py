@@ -1,0 +1,26 @@
+"""NOTIFY as a hint to workers: sent after the commit, once for each queue."""
+
+from dataclasses import dataclass
+
+from pgqueue_django.conf import get_settings
+from pgqueue_django.db import Session
+from pgqueue_django.sql import jobs as sql
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """A notification to send; equal ones in one transaction are sent once."""
+
+    session: Session
+    channel: str
+    queue: str
+
+    def __call__(self) -> None:
+        """Send it."""
+        self.session.rows(sql.NOTIFY, {"channel": self.channel, "payload": self.queue})
+
+
+def hint(session: Session, channel: str, queue: str) -> None:
+    """Tell listening workers of a queue, once what the caller wrote is committed."""
+    if get_settings().notify:
+        session.after_commit(Hint(session, channel, queue))

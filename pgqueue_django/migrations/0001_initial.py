@@ -1,0 +1,343 @@
+"""The job table."""
+
+from django.db import migrations, models
+
+TABLE_OPTIONS = {
+    "fillfactor": 80,
+    "autovacuum_vacuum_scale_factor": 0.01,
+    "autovacuum_vacuum_threshold": 2_000,
+    "autovacuum_vacuum_insert_scale_factor": 0.05,
+    "autovacuum_analyze_scale_factor": 0.05,
+    "autovacuum_vacuum_cost_delay": 0,
+}
+
+
+class Migration(migrations.Migration):
+    initial = True
+
+    dependencies = []
+
+    operations = [
+        migrations.CreateModel(
+            name="Job",
+            fields=[
+                ("id", models.BigAutoField(primary_key=True, serialize=False)),
+                ("queue", models.CharField(max_length=100)),
+                ("task", models.CharField(max_length=200)),
+                ("args", models.JSONField(default=list)),
+                ("kwargs", models.JSONField(default=dict)),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("scheduled", "Scheduled"),
+                            ("queued", "Queued"),
+                            ("unserved", "Unserved"),
+                            ("running", "Running"),
+                            ("succeeded", "Succeeded"),
+                            ("dead", "Dead"),
+                            ("cancelled", "Cancelled"),
+                        ],
+                        max_length=9,
+                    ),
+                ),
+                ("priority", models.SmallIntegerField(default=0)),
+                ("run_at", models.DateTimeField()),
+                ("enqueued_at", models.DateTimeField()),
+                ("attempts", models.IntegerField(default=0)),
+                ("max_attempts", models.IntegerField(default=5)),
+                ("timeout_seconds", models.FloatField(blank=True, null=True)),
+                (
+                    "idempotency_key",
+                    models.CharField(blank=True, max_length=255, null=True),
+                ),
+                ("worker", models.CharField(blank=True, default="", max_length=200)),
+                ("lease_token", models.UUIDField(blank=True, null=True)),
+                ("lease_expires_at", models.DateTimeField(blank=True, null=True)),
+                ("first_claimed_at", models.DateTimeField(blank=True, null=True)),
+                ("claimed_at", models.DateTimeField(blank=True, null=True)),
+                ("finished_at", models.DateTimeField(blank=True, null=True)),
+                ("result", models.JSONField(blank=True, null=True)),
+                ("errors", models.JSONField(default=list)),
+            ],
+            options={
+                "db_table": "pgqueue_job",
+                "get_latest_by": "id",
+                "default_permissions": ("add", "view", "change"),
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("state", "queued")),
+                        fields=["queue", "-priority", "run_at", "id"],
+                        name="pgqueue_job_claim",
+                    ),
+                    models.Index(
+                        condition=models.Q(("state", "scheduled")),
+                        fields=["run_at"],
+                        name="pgqueue_job_due",
+                    ),
+                    models.Index(
+                        condition=models.Q(("state", "unserved")),
+                        fields=["queue", "task", "id"],
+                        name="pgqueue_job_unserved",
+                    ),
+                    models.Index(
+                        condition=models.Q(("state", "running")),
+                        fields=["queue", "id"],
+                        name="pgqueue_job_running",
+                    ),
+                    models.Index(
+                        condition=models.Q(
+                            ("state__in", ["cancelled", "dead", "succeeded"])
+                        ),
+                        fields=["finished_at", "id"],
+                        name="pgqueue_job_finished",
+                    ),
+                ],
+                "constraints": [
+                    models.UniqueConstraint(
+                        condition=models.Q(("idempotency_key__isnull", False)),
+                        fields=("queue", "idempotency_key"),
+                        name="pgqueue_job_idempotency_key_once_per_queue",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            (
+                                "state__in",
+                                [
+                                    "scheduled",
+                                    "queued",
+                                    "unserved",
+                                    "running",
+                                    "succeeded",
+                                    "dead",
+                                    "cancelled",
+                                ],
+                            )
+                        ),
+                        name="pgqueue_job_state_known",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(
+                                ("state", "running"),
+                                ("lease_expires_at__isnull", False),
+                                ("lease_token__isnull", False),
+                            ),
+                            models.Q(
+                                models.Q(("state", "running"), _negated=True),
+                                ("lease_expires_at__isnull", True),
+                                ("lease_token__isnull", True),
+                            ),
+                            _connector="OR",
+                        ),
+                        name="pgqueue_job_leased_iff_running",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(
+                                ("state__in", ["cancelled", "dead", "succeeded"]),
+                                ("finished_at__isnull", False),
+                            ),
+                            models.Q(
+                                models.Q(
+                                    ("state__in", ["cancelled", "dead", "succeeded"]),
+                                    _negated=True,
+                                ),
+                                ("finished_at__isnull", True),
+                            ),
+                            _connector="OR",
+                        ),
+                        name="pgqueue_job_finish_time_iff_finished",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(
+                                (
+                                    "run_at__gte",
+                                    models.Func(
+                                        output_field=models.DateTimeField(),
+                                        template="timestamptz '1970-01-01 00:00:00+00'",
+                                    ),
+                                ),
+                                (
+                                    "run_at__lte",
+                                    models.Func(
+                                        output_field=models.DateTimeField(),
+                                        template="timestamptz '9000-01-01 00:00:00+00'",
+                                    ),
+                                ),
+                            ),
+                            ("run_at__isnull", True),
+                            _connector="OR",
+                        ),
+                        name="pgqueue_job_run_at_readable",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(
+                                (
+                                    "enqueued_at__gte",
+                                    models.Func(
+                                        output_field=models.DateTimeField(),
+                                        template="timestamptz '1970-01-01 00:00:00+00'",
+                                    ),
+                                ),
+                                (
+                                    "enqueued_at__lte",
+                                    models.Func(
+                                        output_field=models.DateTimeField(),
+                                        template="timestamptz '9000-01-01 00:00:00+00'",
+                                    ),
+                                ),
+                            ),
+                            ("enqueued_at__isnull", True),
+                            _connector="OR",
+                        ),
+                        name="pgqueue_job_enqueued_at_readable",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(
+                                (
+                                    "lease_expires_at__gte",
+                                    models.Func(
+                                        output_field=models.DateTimeField(),
+                                        template="timestamptz '1970-01-01 00:00:00+00'",
+                                    ),
+                                ),
+                                (
+                                    "lease_expires_at__lte",
+                                    models.Func(
+                                        output_field=models.DateTimeField(),
+                                        template="timestamptz '9000-01-01 00:00:00+00'",
+                                    ),
+                                ),
+                            ),
+                            ("lease_expires_at__isnull", True),
+                            _connector="OR",
+                        ),
+                        name="pgqueue_job_lease_expires_at_readable",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(
+                                (
+                                    "first_claimed_at__gte",
+                                    models.Func(
+                                        output_field=models.DateTimeField(),
+                                        template="timestamptz '1970-01-01 00:00:00+00'",
+                                    ),
+                                ),
+                                (
+                                    "first_claimed_at__lte",
+                                    models.Func(
+                                        output_field=models.DateTimeField(),
+                                        template="timestamptz '9000-01-01 00:00:00+00'",
+                                    ),
+                                ),
+                            ),
+                            ("first_claimed_at__isnull", True),
+                            _connector="OR",
+                        ),
+                        name="pgqueue_job_first_claimed_at_readable",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(
+                                (
+                                    "claimed_at__gte",
+                                    models.Func(
+                                        output_field=models.DateTimeField(),
+                                        template="timestamptz '1970-01-01 00:00:00+00'",
+                                    ),
+                                ),
+                                (
+                                    "claimed_at__lte",
+                                    models.Func(
+                                        output_field=models.DateTimeField(),
+                                        template="timestamptz '9000-01-01 00:00:00+00'",
+                                    ),
+                                ),
+                            ),
+                            ("claimed_at__isnull", True),
+                            _connector="OR",
+                        ),
+                        name="pgqueue_job_claimed_at_readable",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(
+                                (
+                                    "finished_at__gte",
+                                    models.Func(
+                                        output_field=models.DateTimeField(),
+                                        template="timestamptz '1970-01-01 00:00:00+00'",
+                                    ),
+                                ),
+                                (
+                                    "finished_at__lte",
+                                    models.Func(
+                                        output_field=models.DateTimeField(),
+                                        template="timestamptz '9000-01-01 00:00:00+00'",
+                                    ),
+                                ),
+                            ),
+                            ("finished_at__isnull", True),
+                            _connector="OR",
+                        ),
+                        name="pgqueue_job_finished_at_readable",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("priority__gte", -100), ("priority__lte", 100)
+                        ),
+                        name="pgqueue_job_priority_in_bounds",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("attempts__gte", 0),
+                            ("max_attempts__gte", 1),
+                            ("max_attempts__lte", 10000),
+                        ),
+                        name="pgqueue_job_attempts_in_bounds",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("timeout_seconds__isnull", True),
+                            models.Q(
+                                ("timeout_seconds__gt", 0),
+                                ("timeout_seconds__lte", 31622400),
+                            ),
+                            _connector="OR",
+                        ),
+                        name="pgqueue_job_timeout_in_bounds",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Func(
+                            models.F("errors"),
+                            output_field=models.BooleanField(),
+                            template="jsonb_typeof(%(expressions)s) = 'array'",
+                        ),
+                        name="pgqueue_job_errors_is_a_list",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("queue", ""), _negated=True),
+                            models.Q(("task", ""), _negated=True),
+                            models.Q(("idempotency_key", ""), _negated=True),
+                        ),
+                        name="pgqueue_job_names_not_empty",
+                    ),
+                ],
+            },
+        ),
+        # Room on each page for the versions that a job goes through, and a vacuum that
+        # comes after thousands of dead rows instead of a fifth of the table.
+        *(
+            migrations.RunSQL(
+                f"ALTER TABLE pgqueue_job SET ({option} = {value})",
+                f"ALTER TABLE pgqueue_job RESET ({option})",
+            )
+            for option, value in TABLE_OPTIONS.items()
+        ),
+    ]

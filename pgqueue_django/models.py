@@ -1,0 +1,179 @@
+"""The one table: a row is a job, and the row alone decides what happens to it."""
+
+from typing import ClassVar
+
+from django.db import models
+from django.db.models import F, Func, Q
+
+from pgqueue_django import limits
+from pgqueue_django.managers.jobs import JobManager
+from pgqueue_django.states import FINISHED, State
+
+_FINISHED = Q(state__in=sorted(FINISHED))
+_RUNNING = Q(state=State.RUNNING)
+
+_INSTANTS = (
+    "run_at",
+    "enqueued_at",
+    "lease_expires_at",
+    "first_claimed_at",
+    "claimed_at",
+    "finished_at",
+)
+
+
+def _instant(text: str) -> Func:
+    """Return an instant as a constant of the statement, the same under any USE_TZ."""
+    return Func(
+        template=f"timestamptz '{text} 00:00:00+00'",
+        output_field=models.DateTimeField(),
+    )
+
+
+def _readable(name: str) -> Q:
+    """Refuse infinity and what Python's datetime cannot hold in every time zone."""
+    low, high = _instant("1970-01-01"), _instant("9000-01-01")
+    return Q((f"{name}__gte", low), (f"{name}__lte", high))
+
+
+class Job(models.Model):
+    """One enqueued call of a task.
+
+    Instants come from the database's clock. Rows are changed by the manager's verbs
+    only: each writes exactly the columns of its transition, guarded by the lease token
+    where a worker holds the job. ``save()`` knows nothing of that.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    queue = models.CharField(max_length=limits.QUEUE_CHARS)
+    task = models.CharField(max_length=limits.TASK_CHARS)
+    args = models.JSONField(default=list)
+    kwargs = models.JSONField(default=dict)
+    state = models.CharField(max_length=9, choices=State.choices)
+    priority = models.SmallIntegerField(default=limits.DEFAULT_PRIORITY)
+    run_at = models.DateTimeField()
+    enqueued_at = models.DateTimeField()
+    attempts = models.IntegerField(default=0)
+    max_attempts = models.IntegerField(default=limits.DEFAULT_MAX_ATTEMPTS)
+    timeout_seconds = models.FloatField(null=True, blank=True)
+    # NULL is "no key", which a unique index must tell from "".
+    idempotency_key = models.CharField(  # noqa: DJ001
+        max_length=limits.IDEMPOTENCY_KEY_CHARS, null=True, blank=True
+    )
+    # Who holds the job, or who ended it; empty when its newest attempt is in `errors`.
+    worker = models.CharField(max_length=limits.WORKER_CHARS, blank=True, default="")
+    lease_token = models.UUIDField(null=True, blank=True)
+    lease_expires_at = models.DateTimeField(null=True, blank=True)
+    first_claimed_at = models.DateTimeField(null=True, blank=True)
+    claimed_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+    result = models.JSONField(null=True, blank=True)
+    # Newest last: {attempt, at, worker, exception, message, traceback}.
+    errors = models.JSONField(default=list)
+
+    objects = JobManager()
+
+    class Meta:
+        db_table = "pgqueue_job"
+        default_permissions = ("add", "view", "change")
+        get_latest_by = "id"
+        indexes: ClassVar = [
+            models.Index(
+                name="pgqueue_job_claim",
+                fields=["queue", "-priority", "run_at", "id"],
+                condition=Q(state=State.QUEUED),
+            ),
+            models.Index(
+                name="pgqueue_job_due",
+                fields=["run_at"],
+                condition=Q(state=State.SCHEDULED),
+            ),
+            models.Index(
+                name="pgqueue_job_unserved",
+                fields=["queue", "task", "id"],
+                condition=Q(state=State.UNSERVED),
+            ),
+            # Not on lease_expires_at: a renewal then touches no index at all.
+            models.Index(
+                name="pgqueue_job_running",
+                fields=["queue", "id"],
+                condition=_RUNNING,
+            ),
+            models.Index(
+                name="pgqueue_job_finished",
+                fields=["finished_at", "id"],
+                condition=_FINISHED,
+            ),
+        ]
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                name="pgqueue_job_idempotency_key_once_per_queue",
+                fields=["queue", "idempotency_key"],
+                condition=Q(idempotency_key__isnull=False),
+            ),
+            models.CheckConstraint(
+                name="pgqueue_job_state_known",
+                condition=Q(state__in=State.values),
+            ),
+            models.CheckConstraint(
+                name="pgqueue_job_leased_iff_running",
+                condition=(
+                    _RUNNING
+                    & Q(lease_token__isnull=False, lease_expires_at__isnull=False)
+                )
+                | (
+                    ~_RUNNING
+                    & Q(lease_token__isnull=True, lease_expires_at__isnull=True)
+                ),
+            ),
+            models.CheckConstraint(
+                name="pgqueue_job_finish_time_iff_finished",
+                condition=(_FINISHED & Q(finished_at__isnull=False))
+                | (~_FINISHED & Q(finished_at__isnull=True)),
+            ),
+            *(
+                models.CheckConstraint(
+                    name=f"pgqueue_job_{name}_readable",
+                    condition=_readable(name) | Q((f"{name}__isnull", True)),
+                )
+                for name in _INSTANTS
+            ),
+            models.CheckConstraint(
+                name="pgqueue_job_priority_in_bounds",
+                condition=Q(
+                    priority__gte=limits.PRIORITY_MIN,
+                    priority__lte=limits.PRIORITY_MAX,
+                ),
+            ),
+            models.CheckConstraint(
+                name="pgqueue_job_attempts_in_bounds",
+                condition=Q(
+                    attempts__gte=0,
+                    max_attempts__gte=1,
+                    max_attempts__lte=limits.MAX_ATTEMPTS_MAX,
+                ),
+            ),
+            models.CheckConstraint(
+                name="pgqueue_job_timeout_in_bounds",
+                condition=Q(timeout_seconds__isnull=True)
+                | Q(
+                    timeout_seconds__gt=0,
+                    timeout_seconds__lte=limits.TIMEOUT_SECONDS_MAX,
+                ),
+            ),
+            models.CheckConstraint(
+                name="pgqueue_job_errors_is_a_list",
+                condition=Func(
+                    F("errors"),
+                    template="jsonb_typeof(%(expressions)s) = 'array'",
+                    output_field=models.BooleanField(),
+                ),
+            ),
+            models.CheckConstraint(
+                name="pgqueue_job_names_not_empty",
+                condition=~Q(queue="") & ~Q(task="") & ~Q(idempotency_key=""),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"job {self.pk} ({self.task}, {self.state})"

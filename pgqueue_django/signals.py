@@ -1,0 +1,50 @@
+"""What happened, for logs, metrics and whoever else wants to know.
+
+Each is sent after the fact, by the class named as ``sender``, in the thread in which it
+happened. A receiver that raises is logged by Django and stops nothing.
+"""
+
+from django.dispatch import Signal
+
+job_started = Signal()
+"""A handler is about to run. Arguments: attempt."""
+
+attempt_recorded = Signal()
+"""The database has an attempt's outcome. Arguments: attempt, outcome."""
+
+lease_lost = Signal()
+"""A write was refused, since the job is no longer ours. Arguments: attempt, verb."""
+
+outcome_refused = Signal()
+"""The database refuses to store an outcome. Arguments: attempt, outcome, error."""
+
+lease_expired = Signal()
+"""A reaper brought back a job whose lease had ended. Arguments: reaped."""
+
+task_unknown = Signal()
+"""Jobs of a task that this worker does not know were set aside. Arguments: task."""
+
+transaction_left_open = Signal()
+"""A handler returned inside a transaction. Arguments: attempt, alias."""
+
+tasks_module_failed = Signal()
+"""A module with tasks could not be imported. Arguments: module, failure."""
+
+loop_failed = Signal()
+"""An internal loop had an error and goes on. Arguments: loop, error, wait (s)."""
+
+loop_recovered = Signal()
+"""An internal loop works again. Arguments: loop, after (s)."""
+
+worker_started = Signal()
+"""A worker claims jobs from now on. Arguments: identity, queues, threads."""
+
+worker_stopped = Signal()
+"""A worker has ended. Arguments: identity, exit_code."""
+
+worker_broken = Signal()
+"""A part of a worker cannot go on, so the worker ends. Arguments: identity, part."""
+
+child_died = Signal()
+"""A supervisor's child has ended badly. Arguments: pid, identity, exit_code (a negative
+one is the number of the signal that killed it)."""

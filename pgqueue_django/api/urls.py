@@ -1,0 +1,15 @@
+"""Where the endpoints are, relative to where the project mounts them."""
+
+from django.urls import path
+
+from pgqueue_django.api.health import healthz
+from pgqueue_django.api.views import CancelView, JobsView, JobView
+
+app_name = "pgqueue_api"
+
+urlpatterns = [
+    path("jobs", JobsView.as_view(), name="jobs"),
+    path("jobs/<str:job_id>", JobView.as_view(), name="job"),
+    path("jobs/<str:job_id>/cancel", CancelView.as_view(), name="job-cancel"),
+    path("healthz", healthz, name="healthz"),
+]

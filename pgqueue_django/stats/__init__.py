@@ -1,0 +1,1 @@
+"""The read side: what the admin, the HTTP API and health checks show."""

@@ -1,7 +1,15 @@
 """What a claim gives to a worker."""
 
+from datetime import datetime
 from typing import NamedTuple
-from uuid import UUID
+
+
+class Place(NamedTuple):
+    """Where a job stands in its queue, by the order of claims."""
+
+    priority: int
+    run_at: datetime
+    id: int
 
 
 class Attempt(NamedTuple):
@@ -14,13 +22,20 @@ class Attempt(NamedTuple):
 
     queue: str
     id: int
-    token: UUID
+    token: str
     task: str
     args: str
     kwargs: str
     number: int
     max_attempts: int
     timeout_seconds: float | None
+    priority: int
+    run_at: datetime
+
+    @property
+    def place(self) -> "Place":
+        """Where the job stood in its queue."""
+        return Place(self.priority, self.run_at, self.id)
 
 
 class Write(NamedTuple):

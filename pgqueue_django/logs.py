@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 from django.dispatch import Signal
 
 from pgqueue_django import signals
-from pgqueue_django.outcomes import Cancelled, Failed, Outcome, Retried
+from pgqueue_django.attempts import Attempt
+from pgqueue_django.outcomes import Cancelled, Failed, Outcome, Retried, Succeeded
 
 logger = logging.getLogger("pgqueue_django")
 
@@ -31,9 +32,16 @@ def _receive(signal: Signal) -> Callable[[Receiver], Receiver]:
     return connect
 
 
-@_receive(signals.attempt_recorded)
-def log_outcome(*, attempt: Any, outcome: Outcome, **_: Any) -> None:
+@_receive(signals.attempts_recorded)
+def log_outcomes(*, recorded: list[tuple[Attempt, Outcome]], **_: Any) -> None:
     """Log failures; successes at debug level."""
+    every = logger.isEnabledFor(logging.DEBUG)
+    for attempt, outcome in recorded:
+        if every or not isinstance(outcome, Succeeded):
+            _log_outcome(attempt, outcome)
+
+
+def _log_outcome(attempt: Attempt, outcome: Outcome) -> None:
     described = {"job": attempt.id, "task": attempt.task, "attempt": attempt.number}
     match outcome:
         case Failed(failure):

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-# The payload is the queue in which a job became due.
 DUE_CHANNEL: Final = "pgqueue_due"
+"""The payload is the queue in which a job became due."""
 
-# The payload is the queue in which a job will be due before workers look again.
 SOON_CHANNEL: Final = "pgqueue_soon"
+"""The payload is the queue in which a job will be due before workers look again."""

@@ -9,8 +9,10 @@ from django.dispatch import Signal
 job_started = Signal()
 """A handler is about to run. Arguments: attempt."""
 
-attempt_recorded = Signal()
-"""The database has an attempt's outcome. Arguments: attempt, outcome."""
+attempts_recorded = Signal()
+"""The database has the outcomes of some attempts. Arguments: recorded, a list of pairs
+of attempt and outcome; one signal for a whole batch, as there may be thousands in a
+second."""
 
 lease_lost = Signal()
 """A write was refused, since the job is no longer ours. Arguments: attempt, verb."""

@@ -1,8 +1,9 @@
 """Django's connections of a handler's thread: sound before a job, clean after it."""
 
 import select
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from threading import local
 from typing import Any
 
 import psycopg
@@ -10,34 +11,61 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
+_here = local()
 
-@contextmanager
-def handler_connections(on_left_open: Callable[[str], None]) -> Iterator[None]:
-    """Run a job inside: its thread's connections are checked before, cleaned after.
+
+def _note_connection(**_: Any) -> None:
+    _here.opened = True
+
+
+# Most jobs of a thread that has never opened a connection need no look at any.
+connection_created.connect(_note_connection, dispatch_uid=__name__)
+
+
+class HandlerConnections:
+    """Guards this thread's connections around one job, as a context manager.
 
     A connection that the server closed meanwhile is opened anew at its next use. One
     that the job left in a transaction is rolled back and thrown away. Any other that it
     used loses all that a session can keep: settings, role, locks, temporary tables.
-
-    Args:
-        on_left_open: Called with the alias of each transaction that was left open.
     """
-    untouched: set[BaseDatabaseWrapper] = set()
-    with ExitStack() as stack:
-        for connection in _opened():
-            if _hung_up(connection):
-                _throw_away(connection)
-            else:
-                untouched.add(connection)
-                stack.enter_context(
-                    connection.execute_wrapper(_noticing(connection, untouched))
-                )
-        yield
-    for connection in _opened():
+
+    __slots__ = ("_stack", "_untouched", "left_open")
+
+    def __init__(self) -> None:
+        self.left_open: list[str] = []
+        """Aliases on which the job left a transaction open."""
+        self._stack: ExitStack | None = None
+        self._untouched: set[BaseDatabaseWrapper] = set()
+
+    def __enter__(self) -> "HandlerConnections":
+        if getattr(_here, "opened", False):
+            self._stack = ExitStack()
+            for connection in _opened():
+                self._check(self._stack, connection)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._stack is not None:
+            self._stack.close()
+        if getattr(_here, "opened", False):
+            for connection in _opened():
+                self._clean(connection)
+            _here.opened = bool(_opened())
+
+    def _check(self, stack: ExitStack, connection: BaseDatabaseWrapper) -> None:
+        if _hung_up(connection):
+            _throw_away(connection)
+        else:
+            self._untouched.add(connection)
+            notice = _noticing(connection, self._untouched)
+            stack.enter_context(connection.execute_wrapper(notice))
+
+    def _clean(self, connection: BaseDatabaseWrapper) -> None:
         if _in_transaction(connection):
             _throw_away(connection)
-            on_left_open(connection.alias)
-        elif connection not in untouched:
+            self.left_open.append(connection.alias)
+        elif connection not in self._untouched:
             _clean(connection)
 
 
@@ -119,7 +147,8 @@ def _reset(connection: BaseDatabaseWrapper) -> None:
         connection.init_connection_state()
         if getattr(connection, "pool", None):
             # Django leaves this to the pool, which does it once for each connection.
-            connection._configure_connection(connection.connection)  # noqa: SLF001
+            configure = connection._configure_connection  # type: ignore[attr-defined]  # noqa: SLF001
+            configure(connection.connection)
         connection_created.send(sender=connection.__class__, connection=connection)
     if getattr(connection, "pool", None):
         connection.close()

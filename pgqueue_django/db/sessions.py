@@ -33,6 +33,10 @@ class Session(Protocol):
         """
         ...
 
+    def in_transaction(self) -> bool:
+        """Tell whether the next statement joins a transaction that is open."""
+        ...
+
     def close(self) -> None:
         """Close a connection that is the session's own."""
         ...
@@ -60,9 +64,19 @@ class DjangoSession:
 
     def after_commit(self, action: Callable[[], None]) -> None:
         """See Session."""
-        waiting = (entry[1] for entry in connections[self.alias].run_on_commit)
+        connection = connections[self.alias]
+        if self.in_transaction() and not connection.in_atomic_block:
+            # The caller commits by hand, of which Django hears nothing.
+            action()
+            return
+        waiting = (entry[1] for entry in connection.run_on_commit)
         if action not in waiting:
             transaction.on_commit(action, using=self.alias, robust=True)
+
+    def in_transaction(self) -> bool:
+        """See Session."""
+        connection = connections[self.alias]
+        return connection.in_atomic_block or not connection.get_autocommit()
 
     def close(self) -> None:
         """Leave the connection to Django, whose it is."""

@@ -33,6 +33,10 @@ _READ_COMMITTED: LiteralString = (
     "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED"
 )
 
+# A prepared statement keeps its plan. One that was made while the table was empty would
+# read all of it, and go on to when it has millions of rows.
+_KEEP_TO_INDEXES: LiteralString = "SET enable_seqscan = off"
+
 
 class WorkerSession:
     """Statements on a connection that no handler can touch.
@@ -78,6 +82,11 @@ class WorkerSession:
         with suppress(Error):
             action()
 
+    def in_transaction(self) -> bool:
+        """See Session."""
+        connection = self._connection
+        return connection is not None and not _idle(connection)
+
     def listen(self, channels: tuple[str, ...]) -> None:
         """Hear notifications on these channels, on this connection."""
         with self._bounded() as connection:
@@ -115,8 +124,8 @@ class WorkerSession:
 
     def abort(self) -> None:
         """Cut the connection from another thread, so that its statement fails now."""
-        # Under the lock, or the number could be another file's by now; on a copy, as the
-        # file descriptor itself is libpq's to close.
+        # Under the lock, or the number could be another file's by now; on a copy, as
+        # the file descriptor itself is libpq's to close.
         with self._closing, suppress(OSError, psycopg.Error):
             if self._connection is not None:
                 copy = socket.socket(fileno=os.dup(self._connection.fileno()))
@@ -143,10 +152,7 @@ class WorkerSession:
             raise
 
     def _usable(self) -> bool:
-        if self._connection is None:
-            return False
-        status = self._connection.pgconn.transaction_status
-        return status == psycopg.pq.TransactionStatus.IDLE
+        return self._connection is not None and _idle(self._connection)
 
     def _opened(self) -> psycopg.Connection[Row]:
         if self._connection is None:
@@ -193,3 +199,10 @@ class WorkerSession:
             )
         if isolation != "read committed":
             connection.execute(_READ_COMMITTED)
+        if self._prepare:
+            connection.execute(_KEEP_TO_INDEXES)
+
+
+def _idle(connection: psycopg.Connection[Row]) -> bool:
+    status = connection.pgconn.transaction_status
+    return bool(status == psycopg.pq.TransactionStatus.IDLE)

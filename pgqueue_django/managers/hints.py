@@ -17,7 +17,9 @@ class Hint:
 
     def __call__(self) -> None:
         """Send it."""
-        self.session.rows(sql.NOTIFY, {"channel": self.channel, "payload": self.queue})
+        alone = not self.session.in_transaction()
+        statement = sql.NOTIFY_ALONE if alone else sql.NOTIFY
+        self.session.rows(statement, {"channel": self.channel, "payload": self.queue})
 
 
 def hint(session: Session, channel: str, queue: str) -> None:

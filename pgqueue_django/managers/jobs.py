@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from django.db import OperationalError, models, router, transaction
 
-from pgqueue_django.attempts import Attempt, Write, Written
+from pgqueue_django.attempts import Attempt, Place, Write, Written
 from pgqueue_django.conf import get_settings
 from pgqueue_django.db import DjangoSession, Session
 from pgqueue_django.db.sessions import Row
@@ -206,6 +206,18 @@ class JobManager(models.Manager["Job"]):
         wait: float | None = self.session.rows(sql.NEXT_DUE, {})[0][0]
         return wait
 
+    def due_queues(self, queues: Iterable[str]) -> list[str]:
+        """Return those of the queues that have due jobs."""
+        rows = self.session.rows(sql.DUE_QUEUES, {"queues": list(queues)})
+        return [queue for (queue,) in rows]
+
+    def unserved_queues(
+        self, queues: Iterable[str], *, tasks: Sequence[str]
+    ) -> set[str]:
+        """Return those of the queues in which jobs of these tasks were set aside."""
+        given = {"queues": list(queues), "tasks": list(tasks)}
+        return {queue for (queue,) in self.session.rows(sql.UNSERVED_QUEUES, given)}
+
     def claim(
         self,
         queue: str,
@@ -213,6 +225,7 @@ class JobManager(models.Manager["Job"]):
         limit: int,
         worker: str,
         lease: float,
+        after: Place | None = None,
         for_update_wait: bool = False,
     ) -> list[Attempt]:
         """Take due jobs of one queue under a lease.
@@ -222,6 +235,7 @@ class JobManager(models.Manager["Job"]):
             limit: Most jobs to take.
             worker: The worker's identity.
             lease: How long the jobs are its own without renewal (seconds).
+            after: Look only behind this place, at jobs of the same priority.
             for_update_wait: Wait for rows that others claim; for benchmarks only.
 
         Returns:
@@ -230,8 +244,11 @@ class JobManager(models.Manager["Job"]):
         Concurrency:
             Skips rows that others have locked.
         """
+        values = {"limit": limit, "worker": worker, "lease": lease}
+        if after is not None:
+            return self._claim(sql.CLAIM_ON, queue, **values, **after._asdict())
         statement = sql.CLAIM_WAITING if for_update_wait else sql.CLAIM
-        return self._claim(statement, queue, limit=limit, worker=worker, lease=lease)
+        return self._claim(statement, queue, **values)
 
     def claim_unserved(
         self, queue: str, *, tasks: Sequence[str], limit: int, worker: str, lease: float
@@ -252,7 +269,7 @@ class JobManager(models.Manager["Job"]):
     def _claim(
         self, statement: LiteralString, queue: str, **values: object
     ) -> list[Attempt]:
-        token = uuid4()
+        token = str(uuid4())
         rows = self.session.rows(statement, {**values, "queue": queue, "token": token})
         return [Attempt(queue, id_, token, *described) for id_, *described in rows]
 
@@ -349,14 +366,13 @@ class JobManager(models.Manager["Job"]):
         written = Written([], [], [])
         for queue, its_writes in _by_queue(writes).items():
             given = _arrays(queue, its_writes)
-            done = set(session.rows(statement, {**given, **values}))
+            done = {position for (position,) in session.rows(statement, given | values)}
             if then_due:
-                waits = [w.delay or 0.0 for w in its_writes if _lease(w) in done]
+                waits = [its_writes[n - 1].delay or 0.0 for n in done]
                 self._hint_waits(session, queue, waits)
+            held: set[int] = set()
             if len(done) < len(its_writes):
-                held = set(session.rows(sql.STILL_HELD, given))
-            else:
-                held = set()
+                held = {position for (position,) in session.rows(sql.STILL_HELD, given)}
             _sort_into(written, its_writes, done, held)
         return written
 
@@ -530,27 +546,33 @@ def _by_queue(writes: Iterable[Write]) -> dict[str, list[Write]]:
 
 
 def _arrays(queue: str, writes: list[Write]) -> dict[str, object]:
+    # Arrays as text, and details as one: the driver would take longer to make them
+    # than the server takes for the statement.
     return {
         "queue": queue,
-        "ids": [write.attempt.id for write in writes],
-        "tokens": [write.attempt.token for write in writes],
-        "delays": [write.delay for write in writes],
-        "details": [write.detail for write in writes],
+        "ids": _array(str(write.attempt.id) for write in writes),
+        "tokens": _array(write.attempt.token for write in writes),
+        "delays": _array(
+            "NULL" if write.delay is None else repr(write.delay) for write in writes
+        ),
+        "details": f"[{','.join(write.detail or 'null' for write in writes)}]",
     }
 
 
-def _lease(write: Write) -> Row:
-    return (write.attempt.id, write.attempt.token)
+def _array(elements: Iterable[str]) -> str:
+    return "{" + ",".join(elements) + "}"
 
 
 def _sort_into(
-    written: Written, writes: list[Write], done: set[Row], held: set[Row]
+    written: Written, writes: list[Write], done: set[int], held: set[int]
 ) -> None:
-    # By token too: a worker may hold a job anew whose earlier lease it lost.
-    for write in writes:
-        if _lease(write) in done:
+    if len(done) == len(writes):
+        written.done.extend(write.attempt for write in writes)
+        return
+    for position, write in enumerate(writes, start=1):
+        if position in done:
             written.done.append(write.attempt)
-        elif _lease(write) in held:
+        elif position in held:
             written.busy.append(write.attempt)
         else:
             written.lost.append(write.attempt)

@@ -127,12 +127,55 @@ WHERE state = 'scheduled'
 
 # --- claim ----------------------------------------------------------------------------
 
+# Params: queues. Rows: those of them that have due jobs. Locks: none. Index: claim, one
+# look-up a queue.
+DUE_QUEUES: Final[LiteralString] = """
+SELECT given.queue
+FROM unnest((SELECT %(queues)s::text[])) AS given (queue)
+CROSS JOIN LATERAL (
+    SELECT id
+    FROM pgqueue_job
+    WHERE queue = given.queue AND state = 'queued'
+    ORDER BY priority DESC, run_at, id
+    LIMIT (SELECT 1)
+) AS job
+"""
+
+# Params: queues, tasks. Rows: the queues in which jobs of these tasks were set aside,
+# one a queue and task. Locks: none. Index: unserved, one look-up a queue and task.
+UNSERVED_QUEUES: Final[LiteralString] = """
+SELECT given.queue
+FROM unnest((SELECT %(queues)s::text[])) AS given (queue)
+CROSS JOIN unnest((SELECT %(tasks)s::text[])) AS known (task)
+CROSS JOIN LATERAL (
+    SELECT id
+    FROM pgqueue_job
+    WHERE queue = given.queue AND state = 'unserved' AND task = known.task
+    ORDER BY id
+    LIMIT (SELECT 1)
+) AS job
+"""
+
 _CLAIM_CANDIDATES: Final[LiteralString] = """
 WITH candidate AS MATERIALIZED (
     SELECT id
     FROM pgqueue_job
     WHERE queue = %(queue)s AND state = 'queued'
     ORDER BY priority DESC, run_at, id
+    LIMIT (SELECT %(limit)s::bigint)
+    FOR UPDATE SKIP LOCKED
+)"""
+
+# From a place on, within its priority: what lies before it is claimed, and may still be
+# there as dead entries that a held-back vacuum cannot take away.
+_CLAIM_ON_CANDIDATES: Final[LiteralString] = """
+WITH candidate AS MATERIALIZED (
+    SELECT id
+    FROM pgqueue_job
+    WHERE queue = %(queue)s AND state = 'queued'
+        AND priority = %(priority)s::smallint
+        AND (run_at, id) > (%(run_at)s::timestamptz, %(id)s::bigint)
+    ORDER BY run_at, id
     LIMIT (SELECT %(limit)s::bigint)
     FOR UPDATE SKIP LOCKED
 )"""
@@ -168,7 +211,7 @@ _CLAIM_CANDIDATE_ROWS: Final[LiteralString] = """, claimed AS (
     RETURNING id, task, args::text AS args, kwargs::text AS kwargs,
         attempts, max_attempts, timeout_seconds, priority, run_at
 )
-SELECT id, task, args, kwargs, attempts, max_attempts, timeout_seconds
+SELECT id, task, args, kwargs, attempts, max_attempts, timeout_seconds, priority, run_at
 FROM claimed
 ORDER BY priority DESC, run_at, id
 """
@@ -177,6 +220,10 @@ ORDER BY priority DESC, run_at, id
 # (seconds). Rows: the claimed jobs, most urgent first. Locks: the rows, skipping locked
 # ones. Index: claim, then the key.
 CLAIM: Final[LiteralString] = _CLAIM_CANDIDATES + _CLAIM_CANDIDATE_ROWS
+
+# CLAIM without the walk from the head. Params: those of CLAIM, and the place (priority,
+# run_at, id) after which to begin. Rows, Locks, Index: as CLAIM.
+CLAIM_ON: Final[LiteralString] = _CLAIM_ON_CANDIDATES + _CLAIM_CANDIDATE_ROWS
 
 # CLAIM that waits for locked rows: only to measure what SKIP LOCKED saves.
 CLAIM_WAITING: Final[LiteralString] = CLAIM.replace(" SKIP LOCKED", "")
@@ -221,11 +268,13 @@ SELECT count(*) FROM aside
 # would rather read the table for a long one.
 _HELD: Final[LiteralString] = """
 WITH held AS MATERIALIZED (
-    SELECT job.id, given.token, given.delay, given.detail::jsonb
+    SELECT
+        job.id, given.position, given.delay,
+        (SELECT %(details)s::jsonb) -> (given.position - 1)::integer AS detail
     FROM unnest(
         (SELECT %(ids)s::bigint[]), (SELECT %(tokens)s::uuid[]),
-        (SELECT %(delays)s::float8[]), (SELECT %(details)s::text[])
-    ) AS given (id, token, delay, detail)
+        (SELECT %(delays)s::float8[])
+    ) WITH ORDINALITY AS given (id, token, delay, position)
     CROSS JOIN LATERAL (
         SELECT id
         FROM pgqueue_job
@@ -237,7 +286,7 @@ WITH held AS MATERIALIZED (
 _HELD_ROWS: Final[LiteralString] = """
 FROM held
 WHERE job.queue = %(queue)s AND job.id = held.id
-RETURNING job.id, held.token
+RETURNING held.position
 """
 
 # What a failed attempt leaves in the job's history; the oldest gives way.
@@ -350,13 +399,13 @@ SET state = 'queued',"""
 # the attempt given back.
 PARK: Final[LiteralString] = RELEASE.replace("'queued'", "'unserved'")
 
-# Params: queue, ids, tokens. Rows: id, token of what the caller still holds. Locks:
+# Params: queue, ids, tokens. Rows: positions of what the caller still holds. Locks:
 # none. Index: key.
 STILL_HELD: Final[LiteralString] = """
-SELECT given.id, given.token
+SELECT given.position
 FROM unnest(
     (SELECT %(ids)s::bigint[]), (SELECT %(tokens)s::uuid[])
-) AS given (id, token)
+) WITH ORDINALITY AS given (id, token, position)
 JOIN pgqueue_job AS job
     ON job.queue = %(queue)s AND job.id = given.id AND job.lease_token = given.token
 """
@@ -519,3 +568,11 @@ SELECT count(*) FROM deleted
 
 # Params: channel, payload. Locks: the server's notification queue, at commit.
 NOTIFY: Final[LiteralString] = "SELECT pg_notify(%(channel)s, %(payload)s)"
+
+# NOTIFY as a transaction of its own, whose commit nobody waits for: what a crash takes
+# away is a hint, and the flush would cost as much as the job's own commit.
+NOTIFY_ALONE: Final[LiteralString] = """
+SELECT
+    set_config('synchronous_commit', 'off', true),
+    pg_notify(%(channel)s, %(payload)s)
+"""

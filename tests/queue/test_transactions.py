@@ -121,10 +121,6 @@ def test_a_lost_lease_undoes_nothing_of_the_batch():
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.xfail(
-    reason="on_commit refuses manual transactions: DjangoSession.after_commit",
-    strict=True,
-)
 def test_a_job_can_be_enqueued_in_a_transaction_made_by_hand():
     """A caller with autocommit off commits himself."""
     transaction.set_autocommit(False)

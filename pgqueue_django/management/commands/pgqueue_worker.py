@@ -1,0 +1,132 @@
+"""``manage.py pgqueue_worker``: claim and run jobs until told to stop."""
+
+import logging
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError, connections, router
+
+from pgqueue_django.db import WorkerSession, is_missing_table
+from pgqueue_django.exceptions import InvalidJob
+from pgqueue_django.models import Job
+from pgqueue_django.worker import Worker, WorkerOptions
+from pgqueue_django.worker.exits import leave
+from pgqueue_django.worker.supervisor import PROCESSES_MAX, Supervisor
+
+
+class Command(BaseCommand):
+    """Runs a worker in this process."""
+
+    help = "Claim and run jobs until SIGTERM or SIGINT; a second one ends at once."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Declare the options; values are checked by WorkerOptions."""
+        parser.add_argument(
+            "--queues",
+            default="default",
+            help="Queues in strict order (a,b), or by weight (a=3,b=1).",
+        )
+        parser.add_argument(
+            "--threads", type=int, default=4, help="Handlers at the same time."
+        )
+        parser.add_argument("--lease", type=float, help="Seconds that a claim lasts.")
+        parser.add_argument(
+            "--poll-interval", type=float, help="Longest seconds between two looks."
+        )
+        parser.add_argument(
+            "--shutdown-timeout",
+            type=float,
+            help="Seconds that running jobs may go on after a signal.",
+        )
+        parser.add_argument(
+            "--drain", action="store_true", help="End when nothing is due any more."
+        )
+        parser.add_argument("--max-jobs", type=int, help="End after so many jobs.")
+        parser.add_argument(
+            "--processes", type=int, help="Worker processes under a supervisor."
+        )
+        parser.add_argument(
+            "--max-jobs-per-child",
+            type=int,
+            help="With --processes: replace a process after so many jobs.",
+        )
+        parser.add_argument(
+            "--max-rss",
+            type=int,
+            help="End, or be replaced, above so many megabytes of memory.",
+        )
+        parser.add_argument("--name", help="First part of the worker's identity.")
+        parser.add_argument("--database", help="Alias of the database with the jobs.")
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        """Run the workers, and exit with their code."""
+        _show_log()
+        worker = _worker(options)
+        alias = worker.options.database or router.db_for_write(Job)
+        _check_database(alias)
+        try:
+            code = _supervise(options, alias) if options["processes"] else worker.run()
+        except DatabaseError as error:
+            first_line = str(error).partition("\n")[0]
+            advice = " Run: manage.py migrate" if is_missing_table(error) else ""
+            raise CommandError(
+                f"The job table cannot be read ({first_line}).{advice}"
+            ) from error
+        if code:
+            # Handlers may still run in threads that Python would wait for.
+            leave(code)
+
+
+def _show_log() -> None:
+    """Log to stderr, where the project's LOGGING says nothing of this package."""
+    logger = logging.getLogger("pgqueue_django")
+    if not logger.hasHandlers():
+        handler = logging.StreamHandler()
+        handler.setFormatter(
+            logging.Formatter("{asctime} {levelname} {message}", style="{")
+        )
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+
+
+def _supervise(options: dict[str, Any], alias: str) -> int:
+    if options["max_jobs"] is not None:
+        raise CommandError(
+            "--max-jobs: goes with one process; with --processes say "
+            "--max-jobs-per-child"
+        )
+    if not 1 <= options["processes"] <= PROCESSES_MAX:
+        raise CommandError(
+            f"--processes: must be from 1 to {PROCESSES_MAX}, "
+            f"not {options['processes']}"
+        )
+    _worker_options = {**options, "max_jobs": options["max_jobs_per_child"]}
+    supervisor = Supervisor(
+        options["processes"],
+        lambda: _worker(_worker_options),
+        WorkerSession(alias, name="pgqueue supervisor"),
+        replace=not options["drain"],
+        shutdown_timeout=_worker(options).options.shutdown_timeout,
+    )
+    # A connection must not be shared with children.
+    connections.close_all()
+    return supervisor.run()
+
+
+def _worker(options: dict[str, Any]) -> Worker:
+    names = WorkerOptions.__dataclass_fields__.keys() - {"queues"}
+    given = {name: options[name] for name in names if options.get(name) is not None}
+    try:
+        return Worker(options["queues"], **given)
+    except InvalidJob as error:
+        flag = f"--{error.field.replace('_', '-')}"
+        raise CommandError(f"{flag}: {error.message}") from error
+
+
+def _check_database(alias: str) -> None:
+    if connections[alias].vendor != "postgresql":
+        raise CommandError(
+            f"DATABASES[{alias!r}] is {connections[alias].display_name}; "
+            "pgqueue_django needs PostgreSQL"
+        )

@@ -1,0 +1,221 @@
+"""Takes due jobs for free threads."""
+
+from collections.abc import Callable, Iterable
+from random import uniform
+from threading import Lock
+from time import monotonic
+
+from pgqueue_django import signals
+from pgqueue_django.attempts import Attempt, Place, Write
+from pgqueue_django.db import Session
+from pgqueue_django.models import Job
+from pgqueue_django.registry import registry
+from pgqueue_django.worker.leases import Leases
+from pgqueue_django.worker.options import Queues
+from pgqueue_django.worker.places import QueuePlace
+
+# Time between two looks for jobs that other workers set aside (seconds).
+_UNSERVED_INTERVAL = 5.0
+
+# Up to so many queues a look at each costs less than the question which have due jobs.
+_FEW = 3
+
+# How soon to look for room again when there was none (seconds); no query is made.
+_NO_ROOM_WAIT = 0.1
+
+# How many jobs at the head of a queue are looked at for unknown tasks at once.
+_ASIDE_DEPTH = 5_000
+
+
+class Claimer:
+    """Claims as many jobs as there is room for, where there may be some.
+
+    A queue is *open* while it may have due jobs: after a hint, at each poll, and as
+    long as claims from it come back full.
+
+    Args:
+        session: The claimer's own.
+        leases: Where claimed jobs are noted.
+        queues: What to serve, in which order.
+        identity: The worker's.
+        lease: Length of a lease (seconds).
+        poll_interval: Longest time between two looks at a queue (seconds).
+        room: Returns how many jobs may be taken now.
+        dispatch: Takes the claimed attempts.
+    """
+
+    name = "claimer"
+
+    def __init__(
+        self,
+        session: Session,
+        leases: Leases,
+        *,
+        queues: Queues,
+        identity: str,
+        lease: float,
+        poll_interval: float,
+        room: Callable[[], int],
+        dispatch: Callable[[list[Attempt]], None],
+    ) -> None:
+        self._session = session
+        self._jobs = Job.objects.on(session)
+        self._leases = leases
+        self._queues = queues
+        self._identity = identity
+        self._lease = lease
+        self._poll_interval = poll_interval
+        self._room = room
+        self._dispatch = dispatch
+        self._lock = Lock()
+        self._open: set[str] = set(queues.names)
+        self._wait: dict[str, float] = {}
+        self._places = {queue: QueuePlace() for queue in queues.names}
+        self._next_poll = 0.0
+        self._next_unserved = 0.0
+        self._looking = False
+
+    @property
+    def any_open(self) -> bool:
+        """Whether any queue may have due jobs."""
+        return bool(self._open)
+
+    @property
+    def all_empty(self) -> bool:
+        """Whether the last look is over, and found no due job in any queue."""
+        return not self._open and not self._looking
+
+    def hint(self, queues: Iterable[str]) -> bool:
+        """Note that queues may have due jobs; return whether one is served here."""
+        served = self._queues.names.intersection(queues)
+        with self._lock:
+            self._open |= served
+            for queue in served & self._wait.keys():
+                del self._wait[queue]
+        return bool(served)
+
+    def run_once(self) -> float:
+        """Claim from each open queue while there is room."""
+        self._looking = True
+        try:
+            return self._look()
+        finally:
+            self._looking = False
+
+    def close(self) -> None:
+        """Close the connection; all queues may have due jobs again."""
+        self._session.close()
+        self.hint(self._queues.names)
+
+    def _look(self) -> float:
+        self._poll()
+        for queue in self._queues.order():
+            if self._room() <= 0:
+                break
+            if self._close(queue):
+                self._claim(queue)
+        until_poll = max(0.0, self._next_poll - monotonic())
+        if not self._open:
+            return until_poll
+        if self._room() > 0:
+            return max(0.0, min(until_poll, *map(self._patience, tuple(self._open))))
+        # Room comes back without a word when outcomes are recorded or leases renewed.
+        return min(_NO_ROOM_WAIT, until_poll)
+
+    def _poll(self) -> None:
+        now = monotonic()
+        if now >= self._next_poll:
+            self.hint(self._due_queues())
+            # At random, so that workers do not all look at the same moment.
+            self._next_poll = now + self._poll_interval * uniform(0.75, 1.0)
+        if now >= self._next_unserved and self._room() > 0:
+            self._next_unserved = now + _UNSERVED_INTERVAL
+            names = self._queues.order()
+            for queue in self._jobs.unserved_queues(names, tasks=registry.names()):
+                self._claim_unserved(queue)
+
+    def _due_queues(self) -> Iterable[str]:
+        names = self._queues.names
+        return names if len(names) <= _FEW else self._jobs.due_queues(names)
+
+    def _patience(self, queue: str) -> float:
+        """Return how long an open queue is left alone (seconds)."""
+        return self._wait.get(queue, 0.0) - monotonic()
+
+    def _close(self, queue: str) -> bool:
+        """Take the queue as empty until told otherwise; return whether it was not."""
+        # Before the claim: a hint that comes during it opens the queue again.
+        with self._lock:
+            was_open = queue in self._open and self._patience(queue) <= 0
+            if was_open:
+                self._open.discard(queue)
+                self._wait.pop(queue, None)
+        return was_open
+
+    def _claim(self, queue: str) -> None:
+        here = self._places[queue]
+        if not here.head_is_due:
+            if self._claim_from(queue, here.place):
+                return
+            if (wait := here.wait_for_head) > 0:
+                self._reopen(queue, wait)
+                return
+        since = monotonic()
+        self._claim_from(queue, None)
+        here.looked_from_head(since)
+
+    def _claim_from(self, queue: str, place: Place | None) -> bool:
+        """Claim after a place, or from the head; return whether there may be more."""
+        room = self._room()
+        if room <= 0:
+            self.hint([queue])
+            return True
+        since = monotonic()
+        claimed = self._jobs.claim(
+            queue, limit=room, worker=self._identity, lease=self._lease, after=place
+        )
+        self._places[queue].moved(claimed)
+        self._take(queue, claimed, since)
+        if len(claimed) < room:
+            return False
+        self.hint([queue])
+        return True
+
+    def _reopen(self, queue: str, wait: float) -> None:
+        """Come back to a queue after a while, unless a hint comes first."""
+        with self._lock:
+            if queue not in self._open:
+                self._open.add(queue)
+                self._wait[queue] = monotonic() + wait
+
+    def _claim_unserved(self, queue: str) -> None:
+        room = self._room()
+        if room <= 0:
+            return
+        since = monotonic()
+        claimed = self._jobs.claim_unserved(
+            queue,
+            tasks=registry.names(),
+            limit=room,
+            worker=self._identity,
+            lease=self._lease,
+        )
+        if len(claimed) == room:
+            self._next_unserved = since
+        self._take(queue, claimed, since)
+
+    def _take(self, queue: str, claimed: list[Attempt], since: float) -> None:
+        known = [attempt for attempt in claimed if registry.find(attempt.task)]
+        if known:
+            self._leases.add(known, since)
+            self._dispatch(known)
+        if len(known) < len(claimed):
+            self._set_aside(queue, [a for a in claimed if not registry.find(a.task)])
+
+    def _set_aside(self, queue: str, unknown: list[Attempt]) -> None:
+        self._jobs.park_many(map(Write, unknown))
+        for task in sorted({attempt.task for attempt in unknown}):
+            signals.task_unknown.send_robust(Claimer, task=task, queue=queue)
+        # Where there are some there are often many: the rest of them goes in bulk.
+        self._jobs.set_aside(queue, tasks=registry.names(), depth=_ASIDE_DEPTH)
+        self.hint([queue])

@@ -1,0 +1,63 @@
+"""Keeps the leases of running jobs, on a thread and a connection of its own."""
+
+from time import monotonic
+
+from pgqueue_django import signals
+from pgqueue_django.attempts import Write
+from pgqueue_django.db import Session
+from pgqueue_django.models import Job
+from pgqueue_django.worker.leases import Leases
+
+# How soon a lease is tried again whose row somebody has locked (seconds).
+_BUSY_WAIT = 0.2
+
+
+class Heartbeat:
+    """Renews the leases that have grown old, all in one statement a queue.
+
+    Args:
+        session: The heartbeat's own.
+        leases: What this process holds.
+        lease: Length of a lease (seconds).
+        interval: Age at which a lease is renewed (seconds).
+    """
+
+    name = "heartbeat"
+
+    def __init__(
+        self, session: Session, leases: Leases, lease: float, interval: float
+    ) -> None:
+        self._session = session
+        self._jobs = Job.objects.on(session)
+        self._leases = leases
+        self._lease = lease
+        self._interval = interval
+        self._in_doubt = False
+
+    def run_once(self) -> float:
+        """Renew what is old; look again after a quarter of the interval."""
+        attempts = self._leases.older_than(self._interval)
+        if not attempts:
+            self._prove()
+            return self._interval / 4
+        since = monotonic()
+        written = self._jobs.renew_many(map(Write, attempts), lease=self._lease)
+        self._in_doubt = False
+        self._leases.renewed(written.done, since)
+        # Where an outcome may have been recorded, the completer will find out.
+        doubtful = set(self._leases.doubtful(written.lost))
+        lost = [attempt for attempt in written.lost if attempt not in doubtful]
+        for attempt in self._leases.lose(lost):
+            signals.lease_lost.send_robust(Heartbeat, attempt=attempt, verb="renew")
+        return min(_BUSY_WAIT, self._interval) if written.busy else self._interval / 4
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._in_doubt = True
+        self._session.close()
+
+    def _prove(self) -> None:
+        # Having nothing to renew is no recovery: new jobs could not be kept either.
+        if self._in_doubt:
+            self._jobs.next_due()
+            self._in_doubt = False

@@ -1,0 +1,282 @@
+"""The parts of one worker, and how they are joined."""
+
+from time import monotonic
+
+from django.db import router
+
+from pgqueue_django import signals
+from pgqueue_django.attempts import Attempt
+from pgqueue_django.conf import get_settings
+from pgqueue_django.db import WorkerSession
+from pgqueue_django.db.handler_connections import (
+    HandlerConnections,
+    close_handler_connections,
+)
+from pgqueue_django.maintenance.promoter import Promoter
+from pgqueue_django.maintenance.reaper import Reaper
+from pgqueue_django.models import Job
+from pgqueue_django.outcomes import Released
+from pgqueue_django.worker.claimer import Claimer
+from pgqueue_django.worker.completer import Completer
+from pgqueue_django.worker.executor import Executor
+from pgqueue_django.worker.heartbeat import Heartbeat
+from pgqueue_django.worker.leases import Leases
+from pgqueue_django.worker.listener import ECHO, Listener
+from pgqueue_django.worker.loop import Loop, Turns
+from pgqueue_django.worker.options import WorkerOptions
+from pgqueue_django.worker.pools import ThreadPool
+from pgqueue_django.worker.timeouts import TimeLimits
+
+# Outcomes that may wait to be recorded before no more jobs are claimed, in flushes.
+_BACKLOG_FLUSHES = 5
+
+# The longest time for one statement (seconds). A lease must outlive one that hangs.
+_STATEMENT_LIMIT = 10.0
+
+# How long the parts may take to end: once they are told to, after their connections are
+# cut, and for the handlers' threads (seconds each).
+_JOIN = 0.2
+
+
+class Parts:
+    """Builds, joins, starts and stops a worker's parts.
+
+    Args:
+        options: The worker's.
+        identity: The worker's.
+    """
+
+    def __init__(self, options: WorkerOptions, identity: str) -> None:
+        self._options = options
+        self._identity = identity
+        self._sessions: list[WorkerSession] = []
+        self._claiming = True
+        self.leases = Leases(options.lease)
+        self.time_limits = TimeLimits()
+        self._executor = Executor(self.time_limits)
+        self.pool = ThreadPool(
+            options.threads, self._run, self._room_made, close_handler_connections
+        )
+        self.completer = self._make_completer()
+        self._claimer = self._make_claimer()
+        self._promoter = Promoter(
+            maintenance := self._session("maintenance"),
+            # Producers announce what is due sooner than the setting says, whatever
+            # this worker was told.
+            min(options.poll_interval, get_settings().poll_interval_seconds),
+            self._due,
+        )
+        reaper = Reaper(maintenance, get_settings().reap_interval_seconds, self._due)
+        self._turns = Turns("maintenance", [self._promoter, reaper])
+        self._heartbeat_loop = Loop(self._make_heartbeat())
+        self._claimer_loop = Loop(self._claimer)
+        self._completer_loop = Loop(self.completer)
+        self._turns_loop = Loop(self._turns)
+        self._loops = [
+            self._heartbeat_loop,
+            self._completer_loop,
+            self._turns_loop,
+            self._claimer_loop,
+        ]
+        self._listener = self._make_listener() if get_settings().notify else None
+        if self._listener:
+            self._loops.append(Loop(self._listener))
+
+    # --- make -------------------------------------------------------------------------
+
+    def _session(self, part: str, limit: float = _STATEMENT_LIMIT) -> WorkerSession:
+        session = WorkerSession(
+            self._options.database or router.db_for_write(Job),
+            name=f"pgqueue {part} {self._identity}",
+            prepare=get_settings().prepared_statements,
+            limit=min(limit, max(1.0, self._options.lease / 2)),
+        )
+        self._sessions.append(session)
+        return session
+
+    def _make_completer(self) -> Completer:
+        configured = get_settings()
+        return Completer(
+            self._session("completer"),
+            self.leases,
+            identity=self._identity,
+            flush_size=configured.flush_size,
+            flush_seconds=configured.flush_milliseconds / 1_000,
+            on_waiting=self._waiting,
+        )
+
+    def _make_claimer(self) -> Claimer:
+        return Claimer(
+            self._session("claimer"),
+            self.leases,
+            queues=self._options.queues,
+            identity=self._identity,
+            lease=self._options.lease,
+            poll_interval=self._options.poll_interval,
+            room=self._room,
+            dispatch=self._dispatch,
+        )
+
+    def _make_heartbeat(self) -> Heartbeat:
+        return Heartbeat(
+            self._session("heartbeat"),
+            self.leases,
+            self._options.lease,
+            self._options.heartbeat,
+        )
+
+    def _make_listener(self) -> Listener:
+        return Listener(
+            self._session("listener", limit=ECHO),
+            self._due,
+            self._soon,
+            self._missed,
+        )
+
+    # --- join -------------------------------------------------------------------------
+
+    def _room(self) -> int:
+        """Return how many jobs may be claimed now."""
+        if not self._claiming or self._heartbeat_loop.recovery.failing_since:
+            return 0
+        if self.completer.backlog > _BACKLOG_FLUSHES * get_settings().flush_size:
+            return 0
+        if self._options.max_jobs is None:
+            return self.pool.room
+        return min(self.pool.room, self._options.max_jobs - self.pool.taken)
+
+    def _dispatch(self, attempts: list[Attempt]) -> None:
+        if self._claiming:
+            self.pool.submit(attempts)
+        else:
+            self.release(attempts)
+
+    def _run(self, attempt: Attempt) -> None:
+        lease = self.leases.find(attempt)
+        if lease is None:
+            return
+        if lease.expires <= monotonic():
+            # Stopped or starved since the claim: it is another's by now, or soon.
+            self.completer.put(attempt, Released())
+            return
+
+        with HandlerConnections() as connections:
+            outcome = self._executor.run(attempt, lease)
+        self.completer.put(attempt, outcome)
+        for alias in connections.left_open:
+            signals.transaction_left_open.send_robust(
+                Parts, attempt=attempt, alias=alias
+            )
+
+    def _room_made(self) -> None:
+        if self._claimer.any_open:
+            self._claimer_loop.wake()
+
+    def _due(self, queue: str) -> None:
+        if self._claimer.hint([queue]):
+            self._claimer_loop.wake()
+
+    def _waiting(self, queue: str, delay: float) -> None:
+        if delay <= 0:
+            self._due(queue)
+        elif delay < self._options.poll_interval:
+            self._soon()
+
+    def _soon(self) -> None:
+        self._turns.hurry(self._promoter.name)
+        self._turns_loop.wake()
+
+    def _missed(self) -> None:
+        self._claimer.hint(self._options.queues.names)
+        self._claimer_loop.wake()
+        self._soon()
+
+    def release(self, attempts: list[Attempt]) -> None:
+        """Give attempts back to the queue."""
+        for attempt in attempts:
+            self.completer.put(attempt, Released())
+
+    # --- start, watch, stop -----------------------------------------------------------
+
+    def start(self) -> None:
+        """Start all parts; claiming comes last."""
+        self.pool.start()
+        for loop in self._loops:
+            loop.start()
+
+    def abort_overdue_statements(self) -> None:
+        """Cut the connections whose statements have taken too long."""
+        for session in self._sessions:
+            if session.overdue():
+                session.abort()
+
+    def broken(self) -> str | None:
+        """Name a part that cannot go on, or that leaves the others half alive."""
+        for loop in self._loops:
+            if loop.recovery.hopeless or not loop.alive:
+                return loop.service.name
+        if not self.pool.whole:
+            return "pool"
+        for name, recovery in self._turns.recoveries.items():
+            if recovery.hopeless:
+                return name
+        return (
+            self._heartbeat_loop.service.name if self._only_heartbeat_fails() else None
+        )
+
+    def _only_heartbeat_fails(self) -> bool:
+        failing_since = self._heartbeat_loop.recovery.failing_since
+        if not failing_since or monotonic() - failing_since <= self._options.lease:
+            return False
+        # The promoter asks the database something at each look.
+        promoter = self._turns.recoveries[self._promoter.name]
+        return not promoter.failing_since
+
+    def finished(self) -> bool:
+        """Tell whether all that was asked for is done: drained, or enough jobs run."""
+        if not self.pool.idle or self.completer.backlog or len(self.leases):
+            return False
+        most = self._options.max_jobs
+        if most is not None and self.pool.taken >= most:
+            return True
+        return (
+            self._options.drain
+            and self._promoter.caught_up
+            and self._claimer.all_empty
+            # Once more: the claimer may have found some since the first look.
+            and self.pool.idle
+        )
+
+    def ages(self) -> dict[str, float]:
+        """Return the seconds since each part's last success."""
+        now = monotonic()
+        recoveries = {
+            **{loop.service.name: loop.recovery for loop in self._loops},
+            **self._turns.recoveries,
+        }
+        return {name: now - one.last_success for name, one in recoveries.items()}
+
+    def stop_claiming(self, timeout: float) -> None:
+        """Claim nothing more; what a claim under way brings goes back."""
+        self._claiming = False
+        self._claimer_loop.stop()
+        self._claimer_loop.join(timeout)
+
+    def stop(self) -> None:
+        """Stop what still runs, and close the connections."""
+        self.pool.stop()
+        for loop in self._loops:
+            loop.stop()
+        self.completer.interrupt()
+        if self._listener:
+            self._listener.interrupt()
+        if not self._join_loops():
+            for session in self._sessions:
+                session.abort()
+            self._join_loops()
+        self.pool.join(_JOIN)
+
+    def _join_loops(self) -> bool:
+        deadline = monotonic() + _JOIN
+        ended = [loop.join(max(0.0, deadline - monotonic())) for loop in self._loops]
+        return all(ended)

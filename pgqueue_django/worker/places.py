@@ -1,0 +1,49 @@
+"""Where the last claim from a queue ended: the next need not begin at its head.
+
+While somebody's long transaction holds back vacuum, entries of claimed jobs stay at the
+head of the claim index, and every scan from there walks them again. A scan that begins
+where the last one ended does not.
+"""
+
+from time import monotonic
+
+from pgqueue_django.attempts import Attempt, Place
+
+# What lies before the place (more urgent jobs, jobs that came back) is looked for at
+# least so often (seconds).
+_HEAD_INTERVAL = 1.0
+
+# The share of the time that looks from the head may take, when they are asked for more
+# often than that.
+_HEAD_SHARE = 0.1
+
+
+class QueuePlace:
+    """The place in one queue, and when to look from its head again."""
+
+    def __init__(self) -> None:
+        self.place: Place | None = None
+        self._head_due = 0.0
+        self._head_allowed = 0.0
+
+    def moved(self, claimed: list[Attempt]) -> None:
+        """Go on after what was claimed."""
+        if claimed:
+            self.place = claimed[-1].place
+
+    def looked_from_head(self, since: float) -> None:
+        """Note a look from the head that began at ``since`` (monotonic)."""
+        now = monotonic()
+        self._head_due = now + _HEAD_INTERVAL
+        wait = (now - since) * (1 / _HEAD_SHARE - 1)
+        self._head_allowed = now + min(wait, _HEAD_INTERVAL)
+
+    @property
+    def head_is_due(self) -> bool:
+        """Whether the next look must be from the head."""
+        return self.place is None or monotonic() >= self._head_due
+
+    @property
+    def wait_for_head(self) -> float:
+        """Seconds until a look from the head may be afforded; 0 or less is now."""
+        return self._head_allowed - monotonic()

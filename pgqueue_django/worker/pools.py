@@ -1,0 +1,135 @@
+"""Threads that run handlers."""
+
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
+from time import monotonic, perf_counter
+
+from pgqueue_django.attempts import Attempt
+from pgqueue_django.worker.prefetch import Prefetch
+
+# Jobs that have waited for so long while none could start are given back (seconds).
+_STALLED_AFTER = 0.2
+
+
+class ThreadPool:
+    """A fixed number of threads, each running one attempt at a time.
+
+    Args:
+        threads: How many.
+        run: Runs one attempt and hands its outcome over; never raises.
+        on_room: Called when there is room for more.
+        on_exit: Called in each thread at its end.
+    """
+
+    def __init__(
+        self,
+        threads: int,
+        run: Callable[[Attempt], None],
+        on_room: Callable[[], None],
+        on_exit: Callable[[], None],
+    ) -> None:
+        self.threads = threads
+        self._run = run
+        self._on_room = on_room
+        self._on_exit = on_exit
+        self._waiting: SimpleQueue[Attempt | None] = SimpleQueue()
+        self._lock = Lock()
+        self._occupied = 0
+        self._ran = 0
+        self._prefetch = Prefetch(threads)
+        self._last_start = 0.0
+        self._all = [
+            Thread(target=self._work, name=f"pgqueue-handler-{n}", daemon=True)
+            for n in range(threads)
+        ]
+
+    def start(self) -> None:
+        """Start the threads."""
+        for thread in self._all:
+            thread.start()
+
+    @property
+    def room(self) -> int:
+        """How many more attempts to take now.
+
+        While jobs are held ahead there is none until half of them have started, so
+        that claims stay few and large.
+        """
+        ahead = self._prefetch.size
+        if self._occupied - self.threads > ahead // 2:
+            return 0
+        return max(0, self.threads + ahead - self._occupied)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing runs and nothing waits."""
+        return self._occupied == 0
+
+    @property
+    def taken(self) -> int:
+        """How many attempts have run, run, or wait; not those that were taken back."""
+        with self._lock:
+            return self._ran + self._occupied
+
+    @property
+    def whole(self) -> bool:
+        """Whether all threads run."""
+        return all(thread.is_alive() for thread in self._all)
+
+    def submit(self, attempts: list[Attempt]) -> None:
+        """Run attempts, in order, as soon as threads are free."""
+        with self._lock:
+            self._occupied += len(attempts)
+        self._last_start = monotonic()
+        for attempt in attempts:
+            self._waiting.put(attempt)
+
+    def take_back_stalled(self) -> list[Attempt]:
+        """Return attempts that wait for jobs that turned out slow."""
+        if self._waiting.empty() or monotonic() - self._last_start < _STALLED_AFTER:
+            return []
+        self._prefetch.stalled()
+        return self.take_back()
+
+    def take_back(self) -> list[Attempt]:
+        """Return the attempts that have not started; they will not."""
+        unstarted: list[Attempt] = []
+        try:
+            while True:
+                attempt = self._waiting.get_nowait()
+                if attempt is not None:
+                    unstarted.append(attempt)
+        except Empty:
+            pass
+        with self._lock:
+            self._occupied -= len(unstarted)
+        return unstarted
+
+    def stop(self) -> None:
+        """Let each thread end after the attempt that it runs."""
+        for _ in self._all:
+            self._waiting.put(None)
+
+    def join(self, timeout: float) -> bool:
+        """Wait for the end of all (seconds at most); return whether it came."""
+        deadline = monotonic() + timeout
+        for thread in self._all:
+            if thread.ident is not None:
+                thread.join(max(0.0, deadline - monotonic()))
+        return not any(thread.is_alive() for thread in self._all)
+
+    def _work(self) -> None:
+        try:
+            while (attempt := self._waiting.get()) is not None:
+                self._last_start = monotonic()
+                started = perf_counter()
+                self._run(attempt)
+                self._prefetch.ran(perf_counter() - started)
+                with self._lock:
+                    self._occupied -= 1
+                    self._ran += 1
+                if self.room:
+                    self._on_room()
+        finally:
+            self._on_exit()

@@ -1,0 +1,204 @@
+"""Several worker processes under one that starts, watches and replaces them."""
+
+import os
+import signal
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Event
+from time import monotonic
+
+from django.db import DatabaseError
+
+from pgqueue_django import signals
+from pgqueue_django.backoff import Backoff
+from pgqueue_django.db import Session
+from pgqueue_django.models import Job
+from pgqueue_django.worker.exits import BROKEN, OK, leave
+from pgqueue_django.worker.worker import Worker
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+PROCESSES_MAX = 100
+
+# Time between two looks at the children and at signals (seconds).
+_TICK = 0.05
+
+# A child that lived for so long was well (seconds); one that dies sooner is started
+# again after a wait that grows.
+_WELL_AFTER = 10.0
+_BACKOFF = Backoff(base=0.2, factor=2.0, cap=10.0, jitter=0.5)
+
+# How much longer than the shutdown timeout a child may take to end (seconds).
+_PATIENCE = 5.0
+
+# How often the jobs of a dead child are tried to be given up, a tick apart: after that
+# their leases say it.
+_GIVE_UP_TRIES = 20
+
+
+@dataclass(slots=True)
+class _Child:
+    pid: int
+    identity: str
+    started: float
+
+
+class Supervisor:
+    """Forks workers, and keeps as many of them alive.
+
+    To be run in the main thread of a process that has started no other thread.
+
+    Args:
+        processes: How many workers.
+        make_worker: Makes a worker; called in this process, before each fork.
+        session: The supervisor's own.
+        replace: Whether a child that ends by itself is followed by another.
+        shutdown_timeout: The workers' (seconds).
+    """
+
+    def __init__(
+        self,
+        processes: int,
+        make_worker: Callable[[], Worker],
+        session: Session,
+        *,
+        replace: bool,
+        shutdown_timeout: float,
+    ) -> None:
+        self._make_worker = make_worker
+        self._session = session
+        self._jobs = Job.objects.on(session)
+        self._replace = replace
+        self._shutdown_timeout = shutdown_timeout
+        self._children: dict[int, _Child] = {}
+        self._starts: list[float] = [0.0] * processes
+        self._early_deaths = 0
+        self._abandoned: dict[str, int] = {}
+        self._signals: list[int] = []
+        self._deadline: float | None = None
+        self._exit_code = OK
+
+    def run(self) -> int:
+        """Work until stopped, or until all children have ended for good; blocks.
+
+        Returns:
+            0 when all children ended well, else the worst of their codes.
+        """
+        with self._signals_handled():
+            while self._children or self._starts or self._abandoned:
+                self._start_due()
+                self._pass_signals_on()
+                self._bury_dead()
+                self._give_abandoned_up()
+                self._kill_late()
+                Event().wait(_TICK)
+        self._session.close()
+        return self._exit_code
+
+    # --- signals --------------------------------------------------------------------
+
+    @contextmanager
+    def _signals_handled(self) -> Iterator[None]:
+        before = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _on_signal(self, number: int, _frame: object) -> None:
+        self._signals.append(number)
+
+    def _pass_signals_on(self) -> None:
+        while self._signals:
+            self._signals.pop(0)
+            self._starts.clear()
+            self._replace = False
+            self._deadline = monotonic() + self._shutdown_timeout + _PATIENCE
+            for pid in self._children:
+                os.kill(pid, signal.SIGTERM)
+
+    # --- children -------------------------------------------------------------------
+
+    def _start_due(self) -> None:
+        now = monotonic()
+        due = [at for at in self._starts if at <= now]
+        self._starts = [at for at in self._starts if at > now]
+        for _ in due:
+            self._start()
+
+    def _start(self) -> None:
+        worker = self._make_worker()
+        worker.supervisor_pid = os.getpid()
+        # Blocked until the child has its own handlers, so that no signal is lost.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        pid = os.fork()
+        if pid == 0:
+            _live(worker)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+        self._children[pid] = _Child(pid, worker.identity, monotonic())
+
+    def _bury_dead(self) -> None:
+        for pid in list(self._children):
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                self._bury(self._children.pop(pid), os.waitstatus_to_exitcode(status))
+
+    def _bury(self, child: _Child, code: int) -> None:
+        if code != OK:
+            self._abandoned[child.identity] = _GIVE_UP_TRIES
+            signals.child_died.send_robust(
+                Supervisor, pid=child.pid, identity=child.identity, exit_code=code
+            )
+        if self._replace:
+            self._starts.append(monotonic() + self._wait_after(child, code))
+        elif code != OK:
+            self._exit_code = max(self._exit_code, code if code > 0 else BROKEN)
+
+    def _wait_after(self, child: _Child, code: int) -> float:
+        if code == OK or monotonic() - child.started >= _WELL_AFTER:
+            self._early_deaths = 0
+            return 0.0
+        self._early_deaths += 1
+        # The first goes free: somebody killed it, and the others are well.
+        return (
+            0.0 if self._early_deaths == 1 else _BACKOFF.delay(self._early_deaths - 1)
+        )
+
+    def _give_abandoned_up(self) -> None:
+        """End at once the leases of children that are surely dead."""
+        for identity, tries in list(self._abandoned.items()):
+            try:
+                reaped = self._jobs.reap_dead_worker(identity)
+            except DatabaseError:
+                self._session.close()
+                self._abandoned[identity] = tries - 1
+                if tries > 1:
+                    continue
+            else:
+                for job in reaped:
+                    signals.lease_expired.send_robust(Supervisor, reaped=job)
+            del self._abandoned[identity]
+
+    def _kill_late(self) -> None:
+        if self._deadline is not None and monotonic() > self._deadline:
+            for pid in self._children:
+                os.kill(pid, signal.SIGKILL)
+
+
+def _live(worker: Worker) -> None:
+    """Be the child: work, and end without anything of the parent's."""
+    code = BROKEN
+    try:
+        # Out of the terminal's foreground group: of a Ctrl-C only the parent hears.
+        os.setpgid(0, 0)
+        for number in _SIGNALS:
+            signal.signal(number, worker.on_signal)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+        code = worker.run()
+    except BaseException:  # noqa: BLE001 - nothing of the parent's may run here
+        traceback.print_exc()
+    finally:
+        leave(code)

@@ -1,0 +1,111 @@
+"""Handlers that run for longer than their tasks allow."""
+
+from time import monotonic
+
+import pytest
+
+from pgqueue_django.exceptions import AttemptTimedOut
+from pgqueue_django.worker.timeouts import TimeLimits
+from tests import factories
+from tests.threads import Started
+from tests.waiting import wait_until
+from tests.worker import handlers
+from tests.worker.conftest import add
+
+TIMED_OUT = "pgqueue_django.exceptions.AttemptTimedOut"
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        handlers.run_too_long,
+        handlers.run_too_long_async,
+        handlers.swallow_the_timeout,
+    ],
+    ids=lambda task: task.func.__name__,
+)
+def test_a_handler_that_takes_too_long_fails(drain, task):
+    began = monotonic()
+    id_ = add(task)
+    good = add(handlers.noop)
+
+    assert drain(threads=1) == 0
+
+    job = factories.get(id_)
+    assert (job.state, job.errors[0]["exception"]) == ("dead", TIMED_OUT)
+    assert factories.get(good).state == "succeeded"
+    assert monotonic() - began < 10
+
+
+def test_a_timeout_of_one_call_counts(drain):
+    id_ = add(handlers.wait_at, "gate", options={"timeout": 0.3, "max_attempts": 1})
+
+    # The handler waits in C, in steps of its own, so the gate must end the wait.
+    opener = Started(lambda: _open_after_arrival("gate", 0.5))
+    assert drain() == 0
+    opener.result()
+
+    job = factories.get(id_)
+    assert (job.state, job.errors[0]["exception"]) == ("dead", TIMED_OUT)
+
+
+def _open_after_arrival(gate: str, seconds: float) -> None:
+    assert handlers.gates[gate].arrived.wait(20)
+    until = monotonic() + seconds
+    wait_until(lambda: monotonic() > until)
+    handlers.gates[gate].opened.set()
+
+
+def test_a_handler_that_is_quick_enough_succeeds(drain):
+    id_ = add(handlers.short_enough)
+    assert drain() == 0
+    assert factories.get(id_).result == "in time"
+
+
+def test_a_timeout_error_of_the_handlers_own_stays_what_it_is(drain):
+    id_ = add(handlers.own_timeout_error)
+    assert drain() == 0
+    assert factories.get(id_).errors[0]["exception"] == "builtins.TimeoutError"
+
+
+def test_a_limit_that_is_not_reached_does_nothing():
+    limits = TimeLimits()
+    echo = {"seconds": 1, "function": 2, "self": 3}
+    assert limits.call(10, dict, **echo) == limits.call(None, dict, **echo) == echo
+    limits.call(10, limits.enforce)
+    limits.enforce()
+    assert not limits._running
+
+
+def spin(seconds: float) -> str:
+    until = monotonic() + seconds
+    while monotonic() < until:
+        pass
+    return "in time"
+
+
+def test_no_exception_arrives_after_the_end():
+    """Race the end of a call against its limit: what follows is never hit."""
+    limits = TimeLimits()
+    over: list[str] = []
+
+    def enforce() -> None:
+        while not over:
+            limits.enforce()
+
+    def race(seconds: float) -> str:
+        try:
+            return limits.call(seconds, spin, 0.00008)
+        except AttemptTimedOut:
+            return "too late"
+
+    with Started(enforce):
+        try:
+            # Where an exception came late it would end the test, here or below.
+            outcomes = [race(0.00002 * (number % 10)) for number in range(3_000)]
+            spin(0.01)
+        finally:
+            over.append("over")
+
+    assert len(outcomes) == 3_000
+    assert not limits._running

@@ -1,0 +1,1 @@
+"""Benchmarks that do not ship with the app; see METHODOLOGY.md."""

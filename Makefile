@@ -4,12 +4,15 @@
 #   VENV=.venvs/other           another environment
 #   DJANGO='Django~=6.0.0'      another Django in it
 #   ARGS='-k fencing'           arguments for test, demo and bench
+#   JOBS=0                      how many tests at the same time
 
 VENV ?= .venv
 PYTHON ?=
 EXTRAS ?= dev
 DJANGO ?=
 ARGS ?=
+# Tests wait more than they work, so there are more at once than processors.
+JOBS ?= 3
 
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
@@ -42,7 +45,7 @@ demo: install ## Run the demo: a database, a web server and workers, until Ctrl-
 	@exec $(BIN)/python manage.py demo $(ARGS)
 
 test: install ## Run the tests, on DATABASE_URL or an embedded PostgreSQL
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
 
 lint: install ## Check style, types, import layers and migrations
 	@$(BIN)/python -m ruff check .

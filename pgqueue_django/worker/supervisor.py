@@ -112,13 +112,15 @@ class Supervisor:
         self._signals.append(number)
 
     def _pass_signals_on(self) -> None:
-        while self._signals:
-            self._signals.pop(0)
-            self._starts.clear()
-            self._replace = False
-            self._deadline = monotonic() + self._shutdown_timeout + _PATIENCE
-            for pid in self._children:
-                os.kill(pid, signal.SIGTERM)
+        # One at a look: two that come at once would be one to a child.
+        if not self._signals:
+            return
+        self._signals.pop(0)
+        self._starts.clear()
+        self._replace = False
+        self._deadline = monotonic() + self._shutdown_timeout + _PATIENCE
+        for pid in self._children:
+            os.kill(pid, signal.SIGTERM)
 
     # --- children -------------------------------------------------------------------
 

@@ -66,7 +66,11 @@ class Command(BaseCommand):
         alias = worker.options.database or router.db_for_write(Job)
         _check_database(alias)
         try:
-            code = _supervise(options, alias) if options["processes"] else worker.run()
+            code = (
+                _supervise(options, alias)
+                if options["processes"] is not None
+                else worker.run()
+            )
         except DatabaseError as error:
             first_line = str(error).partition("\n")[0]
             advice = " Run: manage.py migrate" if is_missing_table(error) else ""

@@ -1,0 +1,117 @@
+"""Several workers under one: replaced when they die, ended when it ends."""
+
+import os
+import signal
+from contextlib import suppress
+from time import monotonic
+
+import pytest
+
+from pgqueue_django.models import Job
+from tests.waiting import wait_until
+from tests.worker import handlers
+from tests.worker.conftest import WAIT, add, finished
+
+
+def gone(pid: int) -> bool:
+    with suppress(ProcessLookupError):
+        os.kill(pid, 0)
+        return False
+    return True
+
+
+def test_the_jobs_of_a_killed_child_run_again_at_once(start_process, held_by, let_go):
+    """PRC-05: the supervisor has seen the death, so no lease need end."""
+    id_ = add(handlers.hold, str(let_go.folder))
+    process = start_process("--processes=2", "--lease=60")
+    child = held_by()
+    assert child != process.pid
+
+    killed_at = monotonic()
+    os.kill(child, signal.SIGKILL)
+    other = held_by(besides=child)
+    took = monotonic() - killed_at
+
+    assert took < 2
+    let_go()
+    job = finished(id_)
+    assert (job.attempts, job.result) == (2, f"done by {other}")
+    assert job.errors[0]["message"] == "worker process died"
+    assert process.stop() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_prc_11_a_signal_to_the_group_lets_children_finish(
+    start_process, held_by, let_go, number
+):
+    id_ = add(handlers.hold, str(let_go.folder))
+    process = start_process("--processes=2")
+    child = held_by()
+
+    process.signal_group(number)
+    assert not process.ended()
+    let_go()
+
+    assert process.wait() == 0
+    assert gone(child)
+    assert finished(id_).attempts == 1
+
+
+def test_a_second_signal_releases_what_the_children_run(start_process, held_by, let_go):
+    id_ = add(handlers.hold, str(let_go.folder))
+    process = start_process("--processes=1")
+    child = held_by()
+
+    process.signal(signal.SIGTERM, signal.SIGINT)
+
+    assert process.wait() == 1
+    assert gone(child)
+    job = Job.objects.get(pk=id_)
+    assert (job.state, job.attempts, job.lease_token) == ("queued", 0, None)
+
+
+def test_children_end_when_their_supervisor_is_killed(start_process, held_by, let_go):
+    id_ = add(handlers.hold, str(let_go.folder))
+    process = start_process("--processes=1")
+    child = held_by()
+
+    process.process.kill()
+    let_go()
+
+    assert finished(id_).attempts == 1
+    wait_until(lambda: gone(child), WAIT)
+
+
+def test_prc_08_recycled_children_run_each_job_once(start_process):
+    ids = [add(handlers.where) for _ in range(30)]
+    process = start_process("--processes=2", "--max-jobs-per-child=4")
+
+    pids = {finished(id_).result[0] for id_ in ids}
+
+    assert {job.attempts for job in Job.objects.all()} == {1}
+    assert len(pids) >= 30 / 4
+    assert process.stop() == 0
+
+
+def test_draining_children_end_the_supervisor(start_process):
+    ids = [add(handlers.where) for _ in range(20)]
+
+    process = start_process("--processes=2", "--drain", until=None)
+
+    assert process.wait() == 0
+    assert {job.state for job in Job.objects.filter(pk__in=ids)} == {"succeeded"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--processes=0"], "--processes: must be from 1 to 100, not 0"),
+        (["--processes=2", "--max-jobs=3"], "say --max-jobs-per-child"),
+        (["--max-rss=0"], "--max-rss: must be a whole number"),
+    ],
+)
+def test_wrong_flags_are_refused_by_name(start_process, flags, said):
+    process = start_process(*flags, until=None)
+
+    assert process.wait() == 1
+    assert said in process.log

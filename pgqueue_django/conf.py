@@ -5,6 +5,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from datetime import timedelta
 from difflib import get_close_matches
 from functools import lru_cache
 from math import isfinite
@@ -15,6 +16,13 @@ from django.core.signals import setting_changed
 
 from pgqueue_django import limits
 from pgqueue_django.exceptions import InvalidSettings
+from pgqueue_django.retention import (
+    DEFAULTS,
+    InvalidRetention,
+    Retention,
+    read_queues,
+    read_states,
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,6 +66,18 @@ class Settings:
     prepared_statements: bool = True
     """Whether workers prepare statements on the server; off behind such a pooler."""
 
+    retention: Mapping[str, float | timedelta | None] = field(default_factory=dict)
+    """How long finished jobs are kept, by state, in seconds or as a timedelta; None is
+    for ever. What is left out: 7 days for succeeded and cancelled, for ever for dead.
+    """
+
+    queue_retention: Mapping[str, Mapping[str, float | timedelta | None]] = field(
+        default_factory=dict
+    )
+    """The same for single queues, by queue and state, where it differs."""
+
+    _retention: Retention = field(init=False, repr=False)
+
     def __post_init__(self) -> None:
         _check_modules(self)
         for name, bounds in _BOUNDS.items():
@@ -66,11 +86,16 @@ class Settings:
             if not isinstance(getattr(self, name), bool):
                 raise _invalid(name, "True or False", getattr(self, name))
         _check_heartbeat(self)
+        object.__setattr__(self, "_retention", _read_retention(self))
 
     @property
     def heartbeat(self) -> float:
         """Seconds between two renewals of a lease."""
         return self.heartbeat_seconds or self.lease_seconds / 3
+
+    def retention_of(self, queue: str, state: str) -> float | None:
+        """Return the seconds for which a finished job is kept; None is for ever."""
+        return self._retention.keep(queue, state)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +148,18 @@ def _check_heartbeat(checked: Settings) -> None:
     _check_number("heartbeat_seconds", checked.heartbeat_seconds, _Bounds(0.1, longest))
 
 
-KEYS = tuple(f.name.upper() for f in fields(Settings))
+def _read_retention(checked: Settings) -> Retention:
+    key = "RETENTION"
+    try:
+        by_state = {**DEFAULTS, **read_states(checked.retention)}
+        key = "QUEUE_RETENTION"
+        return Retention(by_state, read_queues(checked.queue_retention))
+    except InvalidRetention as error:
+        path = "".join(f"[{str(part)!r}]" for part in error.path)
+        raise InvalidSettings(f"PGQUEUE[{key!r}]{path} {error}") from None
+
+
+KEYS = tuple(f.name.upper() for f in fields(Settings) if f.init)
 
 
 def read(raw: object) -> Settings:

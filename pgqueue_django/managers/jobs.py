@@ -20,6 +20,7 @@ from pgqueue_django.conf import get_settings
 from pgqueue_django.db import DjangoSession, Session
 from pgqueue_django.db.sessions import Row
 from pgqueue_django.exceptions import IdempotencyConflict, PgQueueError
+from pgqueue_django.managers import pruning
 from pgqueue_django.managers.hints import hint
 from pgqueue_django.notifications import DUE_CHANNEL, SOON_CHANNEL
 from pgqueue_django.specs import JobSpec
@@ -464,7 +465,7 @@ class JobManager(models.Manager["Job"]):
         states: Iterable[str] = FINISHED,
         limit: int = 1_000,
     ) -> int:
-        """Delete finished jobs.
+        """Delete finished jobs, whatever ``PGQUEUE["RETENTION"]`` says.
 
         Args:
             older_than: Age since the finish, in seconds.
@@ -473,10 +474,12 @@ class JobManager(models.Manager["Job"]):
 
         Returns:
             How many were deleted; fewer than ``limit`` means that none is left.
+
+        Concurrency:
+            Skips rows that others have locked.
         """
-        values = {"states": [str(s) for s in states], "age": older_than, "limit": limit}
-        deleted: int = self.session.rows(sql.PRUNE, values)[0][0]
-        return deleted
+        chosen = {str(state) for state in states}
+        return pruning.prune(self.session, age=older_than, states=chosen, limit=limit)
 
     def _hint_due(self, session: Session, queues: Iterable[str]) -> None:
         for queue in sorted(queues):

@@ -86,11 +86,14 @@ class Migration(migrations.Migration):
                         name="pgqueue_job_running",
                     ),
                     models.Index(
-                        condition=models.Q(
-                            ("state__in", ["cancelled", "dead", "succeeded"])
-                        ),
-                        fields=["finished_at", "id"],
+                        condition=models.Q(("finished_at__isnull", False)),
+                        fields=["queue", "state", "finished_at"],
                         name="pgqueue_job_finished",
+                    ),
+                    models.Index(
+                        condition=models.Q(("state__in", ["cancelled", "dead"])),
+                        fields=["state", "id"],
+                        name="pgqueue_job_unsuccessful",
                     ),
                 ],
                 "constraints": [

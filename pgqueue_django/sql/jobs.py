@@ -542,28 +542,6 @@ WHERE id = ANY(ARRAY(SELECT id FROM dead))
 RETURNING id, queue
 """
 
-# Params: states (of the finished ones), age (seconds since the finish), limit.
-# Rows: how many were deleted. Locks: the rows, skipping locked ones. Index: finished.
-# coalesce keeps the chosen states out of the planner's guess: two guesses about one
-# column multiply to "no row at all", for which it would not care to follow the index.
-PRUNE: Final[LiteralString] = """
-WITH old AS MATERIALIZED (
-    SELECT id
-    FROM pgqueue_job
-    WHERE state IN ('succeeded', 'dead', 'cancelled')
-        AND coalesce(state = ANY(%(states)s::text[]), false)
-        AND finished_at < statement_timestamp() - make_interval(secs => %(age)s::float8)
-    ORDER BY finished_at, id
-    LIMIT (SELECT %(limit)s::bigint)
-    FOR UPDATE SKIP LOCKED
-), deleted AS (
-    DELETE FROM pgqueue_job
-    WHERE id = ANY(ARRAY(SELECT id FROM old))
-    RETURNING id
-)
-SELECT count(*) FROM deleted
-"""
-
 # --- hints ----------------------------------------------------------------------------
 
 # Params: channel, payload. Locks: the server's notification queue, at commit.

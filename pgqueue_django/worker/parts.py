@@ -13,6 +13,7 @@ from pgqueue_django.db.handler_connections import (
     close_handler_connections,
 )
 from pgqueue_django.maintenance.promoter import Promoter
+from pgqueue_django.maintenance.pruner import Pruner
 from pgqueue_django.maintenance.reaper import Reaper
 from pgqueue_django.models import Job
 from pgqueue_django.outcomes import Released
@@ -67,7 +68,8 @@ class Parts:
             self._due,
         )
         reaper = Reaper(maintenance, get_settings().reap_interval_seconds, self._due)
-        self._turns = Turns("maintenance", [self._promoter, reaper])
+        pruner = Pruner(maintenance, fellows="pgqueue maintenance ")
+        self._turns = Turns("maintenance", [self._promoter, reaper, pruner])
         self._heartbeat_loop = Loop(self._make_heartbeat())
         self._claimer_loop = Loop(self._claimer)
         self._completer_loop = Loop(self.completer)

@@ -192,7 +192,11 @@ def test_the_body_is_bounded_also_where_django_does_not(api, settings):
         (b"{}", "application/json5", {}),
         (b"{}", "application/json; charset=utf-16", {}),
         (b"{}", "", {}),
-        (gzip.compress(b"{}"), "application/json", {"content-encoding": "gzip"}),
+        (
+            gzip.compress(b"{}", mtime=0),
+            "application/json",
+            {"content-encoding": "gzip"},
+        ),
     ],
 )
 def test_another_media_type_is_refused(api, body, content_type, headers):

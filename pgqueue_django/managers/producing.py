@@ -1,0 +1,191 @@
+"""What a producer may do: enqueue."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from datetime import datetime
+from itertools import islice
+from typing import NamedTuple
+
+from django.db import OperationalError, transaction
+
+from pgqueue_django.db import DjangoSession, Session
+from pgqueue_django.db.sessions import Row
+from pgqueue_django.exceptions import IdempotencyConflict, PgQueueError
+from pgqueue_django.managers.sessions import SessionManager
+from pgqueue_django.specs import JobSpec
+from pgqueue_django.sql import jobs as sql
+
+# Rows in one INSERT: beyond a thousand, the cost of a row no longer falls.
+_ENQUEUE_CHUNK = 1_000
+
+# A key can vanish between the conflict and the look only when the pruner deletes the
+# job just then; twenty times in a row is a table that somebody deletes in a loop.
+_KEY_TRIES = 20
+_FLICKERS = "idempotency_key: {} is taken and freed again faster than it can be read"
+
+
+class _KeyFreed(Exception):
+    """A key that was taken when a batch was inserted is free when it is looked up."""
+
+
+class Enqueued(NamedTuple):
+    """A job that exists now; ``created`` is False for a replayed idempotency key."""
+
+    id: int
+    enqueued_at: datetime
+    created: bool
+
+
+class ProducerVerbs(SessionManager):
+    """Enqueue, one and many."""
+
+    def enqueue(self, spec: JobSpec) -> Enqueued:
+        """Insert a job, in the caller's transaction if there is one.
+
+        Args:
+            spec: What to run, checked.
+
+        Returns:
+            The new job; or, when its idempotency key is taken by the same call in the
+            same queue, the job that has it.
+
+        Raises:
+            IdempotencyConflict: The key is taken by a job with another task or other
+                arguments.
+            django.db.OperationalError: In a transaction that is REPEATABLE READ or
+                SERIALIZABLE, the key was taken since it began (SQLSTATE 40001): run
+                all of it again.
+
+        Concurrency:
+            With a key, waits for an open transaction that is enqueuing the same key.
+        """
+        session = self.session
+        values = _one(spec)
+        for _ in range(_KEY_TRIES):
+            if inserted := _insert(session, values):
+                self._hint_inserted(session, inserted)
+                return Enqueued(inserted[0][0], inserted[0][1], created=True)
+            if found := self._find_by_key(session, spec):
+                return found
+        raise PgQueueError(_FLICKERS.format(repr(spec.idempotency_key)))
+
+    def enqueue_many(self, specs: Iterable[JobSpec]) -> list[int]:
+        """Insert jobs, all or none of them.
+
+        Args:
+            specs: What to run; read in chunks, so an iterator of any length will do.
+
+        Returns:
+            The jobs' ids in the order given; for a replayed idempotency key, the id of
+            the job that has it.
+
+        Raises:
+            IdempotencyConflict: As in ``enqueue``; then nothing is inserted.
+            django.db.OperationalError: As in ``enqueue``, in any transaction. Or a
+                deadlock (40P01), when another batch has some of the same keys and one
+                of the two is of more than a thousand jobs.
+        """
+        session = self.session
+        ids: list[int] = []
+        with session.atomic():
+            for chunk in _chunks(specs, _ENQUEUE_CHUNK):
+                ids.extend(self._enqueue_chunk(session, chunk))
+        return ids
+
+    def _enqueue_chunk(self, session: Session, specs: list[JobSpec]) -> list[int]:
+        if all(spec.idempotency_key is None for spec in specs):
+            return self._insert_chunk(session, specs)
+        for _ in range(_KEY_TRIES):
+            with suppress(_KeyFreed), session.atomic():
+                return self._insert_chunk(session, specs)
+        raise PgQueueError(_FLICKERS.format("one of these keys"))
+
+    def _insert_chunk(self, session: Session, specs: list[JobSpec]) -> list[int]:
+        inserted = session.rows(sql.ENQUEUE, _columns(specs))
+        self._hint_inserted(session, inserted)
+        plain = iter(sorted(row[0] for row in inserted if row[4] is None))
+        keyed = {(row[3], row[4]): row[0] for row in inserted if row[4] is not None}
+        ids = []
+        for spec in specs:
+            if spec.idempotency_key is None:
+                ids.append(next(plain))
+            elif id_ := keyed.pop((spec.queue, spec.idempotency_key), None):
+                ids.append(id_)
+            elif found := self._find_by_key(session, spec):
+                ids.append(found.id)
+            else:
+                # To insert it now, out of turn, could deadlock with another batch.
+                raise _KeyFreed
+        return ids
+
+    def _find_by_key(self, session: Session, spec: JobSpec) -> Enqueued | None:
+        found = session.rows(sql.FIND_BY_KEY, _one(spec))
+        if not found:
+            return None
+        id_, enqueued_at, same = found[0]
+        if not same:
+            raise IdempotencyConflict(spec.queue, spec.idempotency_key or "", id_)
+        return Enqueued(id_, enqueued_at, created=False)
+
+    def _hint_inserted(self, session: Session, inserted: list[Row]) -> None:
+        waits: dict[str, list[float]] = defaultdict(list)
+        for row in inserted:
+            waits[row[3]].append(row[2])
+        for queue in sorted(waits):
+            self._hint_waits(session, queue, waits[queue])
+
+
+def _insert(session: Session, values: dict[str, object]) -> list[Row]:
+    try:
+        return session.rows(sql.ENQUEUE_ONE, values)
+    except OperationalError as error:
+        if not _sees_more_next_time(session, error):
+            raise
+        return []
+
+
+def _sees_more_next_time(session: Session, error: OperationalError) -> bool:
+    # 40001 says that somebody took the key after this view of the database was made.
+    # Outside a transaction, the next statement has a newer one.
+    return (
+        getattr(error.__cause__, "sqlstate", None) == "40001"
+        and isinstance(session, DjangoSession)
+        and transaction.get_autocommit(session.alias)
+    )
+
+
+def _one(spec: JobSpec) -> dict[str, object]:
+    return {
+        "queue": spec.queue,
+        "task": spec.task,
+        "args": spec.args,
+        "kwargs": spec.kwargs,
+        "priority": spec.priority,
+        "run_at": spec.run_at,
+        "delay": spec.delay,
+        "max_attempts": spec.max_attempts,
+        "timeout": spec.timeout_seconds,
+        "idempotency_key": spec.idempotency_key,
+    }
+
+
+def _columns(specs: list[JobSpec]) -> dict[str, object]:
+    return {
+        "queues": [spec.queue for spec in specs],
+        "tasks": [spec.task for spec in specs],
+        "args": [spec.args for spec in specs],
+        "kwargs": [spec.kwargs for spec in specs],
+        "priorities": [spec.priority for spec in specs],
+        "run_ats": [spec.run_at for spec in specs],
+        "delays": [spec.delay for spec in specs],
+        "max_attempts": [spec.max_attempts for spec in specs],
+        "timeouts": [spec.timeout_seconds for spec in specs],
+        "idempotency_keys": [spec.idempotency_key for spec in specs],
+    }
+
+
+def _chunks(specs: Iterable[JobSpec], size: int) -> Iterator[list[JobSpec]]:
+    rest = iter(specs)
+    while chunk := list(islice(rest, size)):
+        yield chunk

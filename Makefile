@@ -45,7 +45,7 @@ demo: install ## Run the demo: a database, a web server and workers, until Ctrl-
 	@exec $(BIN)/python manage.py demo $(ARGS)
 
 test: install ## Run the tests, on DATABASE_URL or an embedded PostgreSQL
-	@$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
 
 lint: install ## Check style, types, import layers and migrations
 	@$(BIN)/python -m ruff check .

@@ -89,7 +89,7 @@ def test_server_outlives_ctrl_c_and_the_end_of_its_starter(home: Path) -> None:
     pid = servers.postmaster(home)
     os.killpg(starter.pid, signal.SIGINT)
     # Also shows that the server does not hold on to its starter's pipes.
-    starter.communicate(timeout=20)
+    starter.communicate(timeout=60)
     assert os.getsid(pid) != os.getsid(0)
     assert servers.fetch(url, "SELECT 1") == 1
     assert servers.postmaster(home) == pid
@@ -103,7 +103,7 @@ def test_killed_starter_leaves_a_directory_that_starts(
     starter = myself.start("ensure_running", home)
     servers.wait_until((home / "data.partial" / "PG_VERSION").exists)
     starter.kill()
-    starter.communicate(timeout=20)
+    starter.communicate(timeout=60)
     url = devserver.ensure_running(home)
     assert servers.fetch(url, "SELECT 1") == 1
 

@@ -1,5 +1,6 @@
 """What every test may ask for."""
 
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from itertools import count
@@ -24,6 +25,14 @@ _ALONE = ("bench", "devserver", "demo")
 _DB_FIXTURES = {"db", "transactional_db", "django_db_serialized_rollback"}
 
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell does that to what it starts in the background, and programs that tests
+    # start would inherit it: a Ctrl-C would not reach them.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# Before xdist's own, which reads the marks.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep together what cannot run beside its like."""
     for item in items:

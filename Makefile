@@ -11,7 +11,8 @@ PYTHON ?=
 EXTRAS ?= dev
 DJANGO ?=
 ARGS ?=
-# Tests wait more than they work, so there are more at once than processors.
+# Tests wait more than they work, so there are more at once than processors; those of a
+# file run one after the other, as some look at all databases of the server.
 JOBS ?= 3
 
 BIN := $(VENV)/bin
@@ -45,7 +46,7 @@ demo: install ## Run the demo: a database, a web server and workers, until Ctrl-
 	@exec $(BIN)/python manage.py demo $(ARGS)
 
 test: install ## Run the tests, on DATABASE_URL or an embedded PostgreSQL
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 lint: install ## Check style, types, import layers and migrations
 	@$(BIN)/python -m ruff check .

@@ -4,7 +4,6 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from itertools import count
-from pathlib import Path
 from threading import current_thread
 from threading import enumerate as running_threads
 from typing import Any
@@ -17,11 +16,6 @@ from pgqueue_django.db import WorkerSession
 from tests.waiting import wait_until
 
 PREFIX = "pgqueue"
-
-# Folders whose tests look at what is theirs alone on the server, or on the machine: of
-# each, one test at a time.
-_ALONE = ("bench", "devserver", "demo")
-
 _DB_FIXTURES = {"db", "transactional_db", "django_db_serialized_rollback"}
 
 
@@ -29,16 +23,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell does that to what it starts in the background, and programs that tests
     # start would inherit it: a Ctrl-C would not reach them.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-# Before xdist's own, which reads the marks.
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep together what cannot run beside its like."""
-    for item in items:
-        folder = item.path.relative_to(Path(__file__).parent).parts[0]
-        if folder in _ALONE:
-            item.add_marker(pytest.mark.xdist_group(folder))
 
 
 @pytest.fixture(autouse=True)

@@ -4,16 +4,16 @@
 #   VENV=.venvs/other           another environment
 #   DJANGO='Django~=6.0.0'      another Django in it
 #   ARGS='-k fencing'           arguments for test, demo and bench
-#   JOBS=0                      how many tests at the same time
+#   JOBS=0                      tests at the same time; 0 is one, in this process
 
 VENV ?= .venv
 PYTHON ?=
 EXTRAS ?= dev
 DJANGO ?=
 ARGS ?=
-# Tests wait more than they work, so there are more at once than processors; those of a
-# file run one after the other, as some look at all databases of the server.
-JOBS ?= 3
+# How many tests at the same time; those of a file run one after the other, as some
+# look at all databases of the server.
+JOBS ?= 2
 
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed

@@ -386,8 +386,7 @@ def test_cnc_10_11_another_default_isolation_changes_nothing(
     )
     ids = factories.queued_many(300, task=handlers.noop.task_name)
     pair = [
-        start_worker(database=strict, drain=True, threads=4, lease=0.5)
-        for _ in range(2)
+        start_worker(database=strict, drain=True, threads=4, lease=5) for _ in range(2)
     ]
 
     assert [running.result() for running in pair] == [0, 0]

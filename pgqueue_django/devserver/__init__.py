@@ -16,7 +16,7 @@ A data directory (``.pgdata``) holds:
     .gitignore    keeps all of it out of git
 
 For root, PostgreSQL runs as another account: the owner of ``data``, else ``postgres``,
-else ``nobody``. Where that account cannot reach the project (``/root/project``),
+else ``nobody``. Where that account cannot reach the project (a folder of root's own),
 ``.pgdata`` is a symbolic link to a directory of root's own under ``/var/lib``, and
 a copy of the program files lies there too if need be.
 """

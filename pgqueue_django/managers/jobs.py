@@ -84,8 +84,11 @@ class JobManager(ProducerVerbs, HolderVerbs):
         What a running handler writes afterwards is refused.
 
         Returns:
-            The ids that were cancelled; not among them are jobs that had finished, do
-            not exist, or are locked by somebody just now.
+            The ids that were cancelled; not among them are jobs that had finished, or
+            do not exist.
+
+        Concurrency:
+            Waits for rows that others have locked, in the order of ids.
         """
         return {row[0] for row in self.session.rows(sql.CANCEL, {"ids": list(ids)})}
 

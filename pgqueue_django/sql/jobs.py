@@ -262,8 +262,8 @@ SELECT count(*) FROM aside
 
 # The fence: every write by a worker starts with it. A row whose token is another's is
 # not in the set; nor is one that somebody has locked, which STILL_HELD tells apart.
-# Params: queue; ids, tokens, delays (seconds), details (JSON text), one entry a job;
-# delays and details may be empty. Rows: id, token. Index: key, two look-ups a job.
+# Params: queue; ids, tokens, delays (seconds), details (one JSON array), one entry a
+# job. Rows: positions in the arrays, from 1. Index: key, two look-ups a job.
 # The arrays come from sub-selects so that their lengths are unknown to the planner: it
 # would rather read the table for a long one.
 _HELD: Final[LiteralString] = """
@@ -354,17 +354,7 @@ SET state = 'dead',"""
 )
 
 # Params: those of _HELD; details say why. Rows: ids now cancelled, by their handlers.
-CANCEL_HELD: Final[LiteralString] = (
-    _HELD
-    + """
-UPDATE pgqueue_job AS job
-SET state = 'cancelled',"""
-    + _GIVE_LEASE_UP
-    + """
-    finished_at = statement_timestamp(),"""
-    + _REMEMBER_FAILURE
-    + _HELD_ROWS
-)
+CANCEL_HELD: Final[LiteralString] = FAIL.replace("'dead'", "'cancelled'")
 
 # Params: those of _HELD; delays until the next look. Rows: ids put off. The attempt is
 # given back.

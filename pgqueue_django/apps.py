@@ -1,6 +1,6 @@
 """The Django app."""
 
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
 
 
 class PgQueueConfig(AppConfig):
@@ -14,3 +14,8 @@ class PgQueueConfig(AppConfig):
     def ready(self) -> None:
         """Connect the receivers and register the checks; touch no database."""
         from pgqueue_django import checks, logs  # noqa: F401
+
+        if apps.is_installed("django_prometheus"):
+            from pgqueue_django.contrib.prometheus import register
+
+            register()

@@ -3,6 +3,7 @@
 ``conf.settings`` is read at use, never at import, and follows ``override_settings``.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
@@ -66,6 +67,14 @@ class Settings:
     prepared_statements: bool = True
     """Whether workers prepare statements on the server; off behind such a pooler."""
 
+    counters: bool = True
+    """Whether what happens to jobs is counted; without it metrics have no totals."""
+
+    metrics_token: str | None = None
+    """What a scraper of ``/metrics`` sends as a bearer; None lets in users only. 20 to
+    1,000 ASCII letters, digits and signs.
+    """
+
     retention: Mapping[str, float | timedelta | None] = field(default_factory=dict)
     """How long finished jobs are kept, by state, in seconds or as a timedelta; None is
     for ever. What is left out: 7 days for succeeded and cancelled, for ever for dead.
@@ -82,9 +91,10 @@ class Settings:
         _check_modules(self)
         for name, bounds in _BOUNDS.items():
             _check_number(name, getattr(self, name), bounds)
-        for name in ("notify", "prepared_statements"):
+        for name in ("notify", "prepared_statements", "counters"):
             if not isinstance(getattr(self, name), bool):
                 raise _invalid(name, "True or False", getattr(self, name))
+        _check_token(self.metrics_token)
         _check_heartbeat(self)
         object.__setattr__(self, "_retention", _read_retention(self))
 
@@ -139,6 +149,17 @@ def _check_number(name: str, value: object, bounds: _Bounds) -> None:
         or not bounds.low <= value <= bounds.high
     ):
         raise _invalid(name, str(bounds), value)
+
+
+def _check_token(token: object) -> None:
+    if token is not None and not (
+        isinstance(token, str) and re.fullmatch(r"[!-~]{20,1000}", token)
+    ):
+        # The value is a secret, even a wrong one.
+        raise InvalidSettings(
+            "PGQUEUE['METRICS_TOKEN'] must be 20 to 1,000 ASCII characters without "
+            "spaces, or None"
+        )
 
 
 def _check_heartbeat(checked: Settings) -> None:

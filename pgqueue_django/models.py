@@ -1,4 +1,7 @@
-"""The one table: a row is a job, and the row alone decides what happens to it."""
+"""The job table: a row is a job, and the row alone decides what happens to it.
+
+Beside it stand the counters, which say what has happened, and decide nothing.
+"""
 
 from typing import ClassVar
 
@@ -6,6 +9,7 @@ from django.db import models
 from django.db.models import F, Func, Q
 
 from pgqueue_django import limits
+from pgqueue_django.events import Event, Grain
 from pgqueue_django.managers.jobs import JobManager
 from pgqueue_django.states import FINISHED, State
 
@@ -86,6 +90,8 @@ class Job(models.Model):
             models.Index(
                 name="pgqueue_job_due",
                 fields=["run_at"],
+                # So that counting them by queue reads nothing but this.
+                include=["queue"],
                 condition=Q(state=State.SCHEDULED),
             ),
             models.Index(
@@ -183,3 +189,55 @@ class Job(models.Model):
 
     def __str__(self) -> str:
         return f"job {self.pk} ({self.task}, {self.state})"
+
+
+class Counter(models.Model):
+    """How often something happened to jobs of a task, and how long it took in all.
+
+    Rows are written by the statements that change jobs, in the same transaction, and
+    merged into coarser ones later on: only sums over all rows mean something.
+    """
+
+    pk = models.CompositePrimaryKey(
+        "grain", "shard", "starts_at", "le", "queue", "task", "event"
+    )
+    grain = models.CharField(max_length=6, choices=Grain.choices)
+    # The process number of the server's session that writes the row; 0 is of all.
+    shard = models.IntegerField()
+    starts_at = models.DateTimeField()
+    # Took no longer than so many seconds, and longer than the next smaller bound.
+    le = models.FloatField()
+    queue = models.CharField(max_length=limits.QUEUE_CHARS)
+    task = models.CharField(max_length=limits.TASK_CHARS)
+    event = models.CharField(max_length=20, choices=Event.choices)
+    count = models.BigIntegerField()
+    # Whole ones, as a sum of fractions depends on the order.
+    microseconds = models.BigIntegerField()
+
+    class Meta:
+        db_table = "pgqueue_counter"
+        default_permissions = ("view",)
+        constraints: ClassVar = [
+            models.CheckConstraint(
+                name="pgqueue_counter_never_negative",
+                condition=Q(count__gte=0, microseconds__gte=0),
+            ),
+            # NaN is above infinity.
+            models.CheckConstraint(
+                name="pgqueue_counter_le_in_bounds",
+                condition=Q(le__gt=0, le__lte=float("inf")),
+            ),
+            models.CheckConstraint(
+                name="pgqueue_counter_grain_known", condition=Q(grain__in=Grain.values)
+            ),
+            models.CheckConstraint(
+                name="pgqueue_counter_event_known", condition=Q(event__in=Event.values)
+            ),
+            models.CheckConstraint(
+                name="pgqueue_counter_starts_at_readable",
+                condition=_readable("starts_at"),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.count} {self.event} ({self.task})"

@@ -3,6 +3,7 @@
 from django.urls import path
 
 from pgqueue_django.api.health import healthz
+from pgqueue_django.api.metrics import MetricsView
 from pgqueue_django.api.views import CancelView, JobsView, JobView
 
 app_name = "pgqueue_api"
@@ -11,5 +12,6 @@ urlpatterns = [
     path("jobs", JobsView.as_view(), name="jobs"),
     path("jobs/<str:job_id>", JobView.as_view(), name="job"),
     path("jobs/<str:job_id>/cancel", CancelView.as_view(), name="job-cancel"),
+    path("metrics", MetricsView.as_view(), name="metrics"),
     path("healthz", healthz, name="healthz"),
 ]

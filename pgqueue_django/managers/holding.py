@@ -6,7 +6,7 @@ from typing import LiteralString
 from uuid import uuid4
 
 from pgqueue_django.attempts import Attempt, Place, Write, Written
-from pgqueue_django.managers.sessions import SessionManager
+from pgqueue_django.managers.sessions import SessionManager, counting
 from pgqueue_django.sql import jobs as sql
 
 
@@ -79,7 +79,8 @@ class HolderVerbs(SessionManager):
         self, statement: LiteralString, queue: str, **values: object
     ) -> list[Attempt]:
         token = str(uuid4())
-        rows = self.session.rows(statement, {**values, "queue": queue, "token": token})
+        given = {**values, "queue": queue, "token": token} | counting()
+        rows = self.session.rows(statement, given)
         return [Attempt(queue, id_, token, *described) for id_, *described in rows]
 
     def set_aside(self, queue: str, *, tasks: Sequence[str], depth: int = 5_000) -> int:
@@ -224,7 +225,7 @@ def _arrays(queue: str, writes: list[Write]) -> dict[str, object]:
             "NULL" if write.delay is None else repr(write.delay) for write in writes
         ),
         "details": f"[{','.join(write.detail or 'null' for write in writes)}]",
-    }
+    } | counting()
 
 
 def _array(elements: Iterable[str]) -> str:

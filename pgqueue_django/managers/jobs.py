@@ -10,6 +10,7 @@ from typing import LiteralString, NamedTuple
 from pgqueue_django.managers import pruning
 from pgqueue_django.managers.holding import HolderVerbs
 from pgqueue_django.managers.producing import ProducerVerbs
+from pgqueue_django.managers.sessions import counting
 from pgqueue_django.sql import jobs as sql
 from pgqueue_django.states import FINISHED
 
@@ -74,7 +75,8 @@ class JobManager(ProducerVerbs, HolderVerbs):
 
     def _lose_leases(self, statement: LiteralString, **values: object) -> list[Reaped]:
         session = self.session
-        reaped = [Reaped(*row) for row in session.rows(statement, values)]
+        rows = session.rows(statement, values | counting())
+        reaped = [Reaped(*row) for row in rows]
         self._hint_due(session, {job.queue for job in reaped if job.state == "queued"})
         return reaped
 
@@ -90,7 +92,8 @@ class JobManager(ProducerVerbs, HolderVerbs):
         Concurrency:
             Waits for rows that others have locked, in the order of ids.
         """
-        return {row[0] for row in self.session.rows(sql.CANCEL, {"ids": list(ids)})}
+        values = {"ids": list(ids)} | counting()
+        return {row[0] for row in self.session.rows(sql.CANCEL, values)}
 
     def cancel(self, id_: int) -> bool:
         """Cancel one job; False when it had finished or is not there."""
@@ -103,7 +106,7 @@ class JobManager(ProducerVerbs, HolderVerbs):
             The ids that were requeued; not among them are jobs that are not dead.
         """
         session = self.session
-        rows = session.rows(sql.REQUEUE, {"ids": list(ids)})
+        rows = session.rows(sql.REQUEUE, {"ids": list(ids)} | counting())
         self._hint_due(session, {queue for _, queue in rows})
         return {id_ for id_, _ in rows}
 

@@ -43,3 +43,8 @@ class SessionManager(models.Manager["Job"]):
     def _hint_due(self, session: Session, queues: Iterable[str]) -> None:
         for queue in sorted(queues):
             hint(session, DUE_CHANNEL, queue)
+
+
+def counting() -> dict[str, object]:
+    """Return the parameter of statements that count what they do."""
+    return {"counted": get_settings().counters}

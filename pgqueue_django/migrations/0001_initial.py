@@ -1,4 +1,4 @@
-"""The job table."""
+"""The job table, and the counters beside it."""
 
 from django.db import migrations, models
 
@@ -8,6 +8,13 @@ TABLE_OPTIONS = {
     "autovacuum_vacuum_threshold": 2_000,
     "autovacuum_vacuum_insert_scale_factor": 0.05,
     "autovacuum_analyze_scale_factor": 0.05,
+    "autovacuum_vacuum_cost_delay": 0,
+}
+
+COUNTER_OPTIONS = {
+    "fillfactor": 50,
+    "autovacuum_vacuum_scale_factor": 0.1,
+    "autovacuum_vacuum_threshold": 2_000,
     "autovacuum_vacuum_cost_delay": 0,
 }
 
@@ -73,6 +80,7 @@ class Migration(migrations.Migration):
                     models.Index(
                         condition=models.Q(("state", "scheduled")),
                         fields=["run_at"],
+                        include=("queue",),
                         name="pgqueue_job_due",
                     ),
                     models.Index(
@@ -334,6 +342,124 @@ class Migration(migrations.Migration):
                 ],
             },
         ),
+        migrations.CreateModel(
+            name="Counter",
+            fields=[
+                (
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "grain",
+                        "shard",
+                        "starts_at",
+                        "le",
+                        "queue",
+                        "task",
+                        "event",
+                        blank=True,
+                        editable=False,
+                        primary_key=True,
+                        serialize=False,
+                    ),
+                ),
+                (
+                    "grain",
+                    models.CharField(
+                        choices=[
+                            ("writer", "Writer"),
+                            ("minute", "Minute"),
+                            ("hour", "Hour"),
+                            ("day", "Day"),
+                            ("ever", "Ever"),
+                        ],
+                        max_length=6,
+                    ),
+                ),
+                ("shard", models.IntegerField()),
+                ("starts_at", models.DateTimeField()),
+                ("le", models.FloatField()),
+                ("queue", models.CharField(max_length=100)),
+                ("task", models.CharField(max_length=200)),
+                (
+                    "event",
+                    models.CharField(
+                        choices=[
+                            ("started", "Started"),
+                            ("succeeded", "Succeeded"),
+                            ("retried", "Retried"),
+                            ("failed", "Failed"),
+                            ("cancelled_by_handler", "Cancelled By Handler"),
+                            ("lease_expired", "Lease Expired"),
+                            ("lease_expired_dead", "Lease Expired Dead"),
+                            ("cancelled", "Cancelled"),
+                            ("cancelled_unstarted", "Cancelled Unstarted"),
+                            ("requeued", "Requeued"),
+                        ],
+                        max_length=20,
+                    ),
+                ),
+                ("count", models.BigIntegerField()),
+                ("microseconds", models.BigIntegerField()),
+            ],
+            options={
+                "db_table": "pgqueue_counter",
+                "default_permissions": ("view",),
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(("count__gte", 0), ("microseconds__gte", 0)),
+                        name="pgqueue_counter_never_negative",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("le__gt", 0), ("le__lte", float("inf"))),
+                        name="pgqueue_counter_le_in_bounds",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("grain__in", ["writer", "minute", "hour", "day", "ever"])
+                        ),
+                        name="pgqueue_counter_grain_known",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            (
+                                "event__in",
+                                [
+                                    "started",
+                                    "succeeded",
+                                    "retried",
+                                    "failed",
+                                    "cancelled_by_handler",
+                                    "lease_expired",
+                                    "lease_expired_dead",
+                                    "cancelled",
+                                    "cancelled_unstarted",
+                                    "requeued",
+                                ],
+                            )
+                        ),
+                        name="pgqueue_counter_event_known",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            (
+                                "starts_at__gte",
+                                models.Func(
+                                    output_field=models.DateTimeField(),
+                                    template="timestamptz '1970-01-01 00:00:00+00'",
+                                ),
+                            ),
+                            (
+                                "starts_at__lte",
+                                models.Func(
+                                    output_field=models.DateTimeField(),
+                                    template="timestamptz '9000-01-01 00:00:00+00'",
+                                ),
+                            ),
+                        ),
+                        name="pgqueue_counter_starts_at_readable",
+                    ),
+                ],
+            },
+        ),
         # Room on each page for the versions that a job goes through, and a vacuum that
         # comes after thousands of dead rows instead of a fifth of the table.
         *(
@@ -342,5 +468,13 @@ class Migration(migrations.Migration):
                 f"ALTER TABLE pgqueue_job RESET ({option})",
             )
             for option, value in TABLE_OPTIONS.items()
+        ),
+        # A row of counts goes through thousands of versions in its minute.
+        *(
+            migrations.RunSQL(
+                f"ALTER TABLE pgqueue_counter SET ({option} = {value})",
+                f"ALTER TABLE pgqueue_counter RESET ({option})",
+            )
+            for option, value in COUNTER_OPTIONS.items()
         ),
     ]

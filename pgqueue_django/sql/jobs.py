@@ -19,6 +19,8 @@ Five habits keep them fast and safe whatever the planner knows:
 
 from typing import Final, LiteralString
 
+from pgqueue_django.sql.counters import counted
+
 # --- enqueue --------------------------------------------------------------------------
 
 # Params: one array a column; run_ats is NULL where delays (seconds from now) counts.
@@ -197,7 +199,8 @@ WITH candidate AS MATERIALIZED (
     LIMIT (SELECT %(limit)s::bigint)
 )"""
 
-_CLAIM_CANDIDATE_ROWS: Final[LiteralString] = """, claimed AS (
+_CLAIM_CANDIDATE_ROWS: Final[LiteralString] = (
+    """, claimed AS (
     UPDATE pgqueue_job
     SET state = 'running',
         attempts = attempts + 1,
@@ -209,12 +212,17 @@ _CLAIM_CANDIDATE_ROWS: Final[LiteralString] = """, claimed AS (
         claimed_at = statement_timestamp()
     WHERE queue = %(queue)s AND id = ANY(ARRAY(SELECT id FROM candidate))
     RETURNING id, task, args::text AS args, kwargs::text AS kwargs,
-        attempts, max_attempts, timeout_seconds, priority, run_at
-)
+        attempts, max_attempts, timeout_seconds, priority, run_at,
+        first_claimed_at = claimed_at AS is_first,
+        date_part('epoch', claimed_at - greatest(enqueued_at, run_at)) AS seconds
+)"""
+    + counted("'started'", of="claimed", where="is_first")
+    + """
 SELECT id, task, args, kwargs, attempts, max_attempts, timeout_seconds, priority, run_at
 FROM claimed
 ORDER BY priority DESC, run_at, id
 """
+)
 
 # Params: queue, limit, worker (identity), token (uuid, new for each claim), lease
 # (seconds). Rows: the claimed jobs, most urgent first. Locks: the rows, skipping locked
@@ -289,6 +297,25 @@ WHERE job.queue = %(queue)s AND job.id = held.id
 RETURNING held.position
 """
 
+# The same for what ends an attempt: it is counted, with its time since the claim.
+_END: Final[LiteralString] = (
+    _HELD
+    + """, ended AS (
+UPDATE pgqueue_job AS job
+"""
+)
+
+_END_ROWS: Final[LiteralString] = """
+FROM held
+WHERE job.queue = %(queue)s AND job.id = held.id
+RETURNING held.position, job.task,
+    date_part('epoch', statement_timestamp() - job.claimed_at) AS seconds
+)"""
+
+_ENDED: Final[LiteralString] = """
+SELECT position FROM ended
+"""
+
 # What a failed attempt leaves in the job's history; the oldest gives way.
 _REMEMBER_FAILURE: Final[LiteralString] = """
     worker = '',
@@ -315,46 +342,48 @@ SET lease_expires_at =
 
 # Params: those of _HELD; details are results. Rows: ids recorded as succeeded.
 ACK: Final[LiteralString] = (
-    _HELD
-    + """
-UPDATE pgqueue_job AS job
-SET state = 'succeeded',"""
+    _END
+    + """SET state = 'succeeded',"""
     + _GIVE_LEASE_UP
     + """
     finished_at = statement_timestamp(),
     result = held.detail"""
-    + _HELD_ROWS
+    + _END_ROWS
+    + counted("'succeeded'", of="ended")
+    + _ENDED
 )
 
 # Params: those of _HELD; delays until the next attempt; details are failures.
 # Rows: ids that will run again.
 RETRY: Final[LiteralString] = (
-    _HELD
-    + """
-UPDATE pgqueue_job AS job
-SET state = CASE WHEN held.delay > 0 THEN 'scheduled' ELSE 'queued' END,"""
+    _END
+    + """SET state = CASE WHEN held.delay > 0 THEN 'scheduled' ELSE 'queued' END,"""
     + _GIVE_LEASE_UP
     + """
     run_at = statement_timestamp() + make_interval(secs => held.delay),"""
     + _REMEMBER_FAILURE
-    + _HELD_ROWS
+    + _END_ROWS
+    + counted("'retried'", of="ended")
+    + _ENDED
 )
 
 # Params: those of _HELD; details are failures. Rows: ids now dead.
 FAIL: Final[LiteralString] = (
-    _HELD
-    + """
-UPDATE pgqueue_job AS job
-SET state = 'dead',"""
+    _END
+    + """SET state = 'dead',"""
     + _GIVE_LEASE_UP
     + """
     finished_at = statement_timestamp(),"""
     + _REMEMBER_FAILURE
-    + _HELD_ROWS
+    + _END_ROWS
+    + counted("'failed'", of="ended")
+    + _ENDED
 )
 
 # Params: those of _HELD; details say why. Rows: ids now cancelled, by their handlers.
-CANCEL_HELD: Final[LiteralString] = FAIL.replace("'dead'", "'cancelled'")
+CANCEL_HELD: Final[LiteralString] = FAIL.replace("'dead'", "'cancelled'").replace(
+    "'failed'", "'cancelled_by_handler'"
+)
 
 # Params: those of _HELD; delays until the next look. Rows: ids put off. The attempt is
 # given back.
@@ -428,7 +457,7 @@ WHERE (
 # with half of it at random, so that a job that kills its workers does not do so in a
 # tight circle.
 _LOSE_LEASE: Final[LiteralString] = (
-    """
+    """, ended AS (
 UPDATE pgqueue_job AS job
 SET state = CASE
         WHEN job.attempts >= job.max_attempts THEN 'dead'
@@ -457,7 +486,16 @@ FROM (
 WHERE job.id = ANY(ARRAY(SELECT id FROM lost))
 RETURNING
     job.id, job.queue, job.task, job.state, job.attempts,
-    job.errors -> -1 ->> 'worker'
+    job.errors -> -1 ->> 'worker' AS worker,
+    date_part('epoch', statement_timestamp() - job.claimed_at) AS seconds
+)"""
+    + counted(
+        """CASE state WHEN 'dead' THEN 'lease_expired_dead' ELSE 'lease_expired' END""",
+        of="ended",
+        queue="queue",
+    )
+    + """
+SELECT id, queue, task, state, attempts, worker FROM ended
 """
 )
 
@@ -494,7 +532,8 @@ WITH lost AS MATERIALIZED (
 # Params: ids. Rows: ids now cancelled. Locks: the rows, waiting for each in the order
 # of ids: a person's word must not get lost because a heartbeat has the row just then.
 # Index: key.
-CANCEL: Final[LiteralString] = """
+CANCEL: Final[LiteralString] = (
+    """
 WITH live AS MATERIALIZED (
     SELECT id
     FROM pgqueue_job
@@ -502,26 +541,37 @@ WITH live AS MATERIALIZED (
         AND state IN ('scheduled', 'queued', 'unserved', 'running')
     ORDER BY id
     FOR UPDATE
-)
+), ended AS (
 UPDATE pgqueue_job
 SET state = 'cancelled',
     lease_token = NULL,
     lease_expires_at = NULL,
     finished_at = statement_timestamp()
 WHERE id = ANY(ARRAY(SELECT id FROM live))
-RETURNING id
+RETURNING id, queue, task, first_claimed_at, NULL::float8 AS seconds
+)"""
+    + counted(
+        """CASE WHEN first_claimed_at IS NULL
+            THEN 'cancelled_unstarted' ELSE 'cancelled' END""",
+        of="ended",
+        queue="queue",
+    )
+    + """
+SELECT id FROM ended
 """
+)
 
 # Params: ids. Rows: id and queue of dead jobs that wait again, with all their attempts.
 # Locks, Index: as CANCEL. LIKE: as in SET_ASIDE.
-REQUEUE: Final[LiteralString] = """
+REQUEUE: Final[LiteralString] = (
+    """
 WITH dead AS MATERIALIZED (
     SELECT id
     FROM pgqueue_job
     WHERE id = ANY(%(ids)s::bigint[]) AND state LIKE 'dead'
     ORDER BY id
     FOR UPDATE
-)
+), again AS (
 UPDATE pgqueue_job
 SET state = 'queued',
     run_at = statement_timestamp(),
@@ -529,8 +579,13 @@ SET state = 'queued',
     worker = '',
     finished_at = NULL
 WHERE id = ANY(ARRAY(SELECT id FROM dead))
-RETURNING id, queue
+RETURNING id, queue, task, NULL::float8 AS seconds
+)"""
+    + counted("'requeued'", of="again", queue="queue")
+    + """
+SELECT id, queue FROM again
 """
+)
 
 # --- hints ----------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from pgqueue_django.db.handler_connections import (
     HandlerConnections,
     close_handler_connections,
 )
+from pgqueue_django.maintenance.merger import Merger
 from pgqueue_django.maintenance.promoter import Promoter
 from pgqueue_django.maintenance.pruner import Pruner
 from pgqueue_django.maintenance.reaper import Reaper
@@ -69,7 +70,9 @@ class Parts:
         )
         reaper = Reaper(maintenance, get_settings().reap_interval_seconds, self._due)
         pruner = Pruner(maintenance, fellows="pgqueue maintenance ")
-        self._turns = Turns("maintenance", [self._promoter, reaper, pruner])
+        self._turns = Turns(
+            "maintenance", [self._promoter, reaper, pruner, Merger(maintenance)]
+        )
         self._heartbeat_loop = Loop(self._make_heartbeat())
         self._claimer_loop = Loop(self._claimer)
         self._completer_loop = Loop(self.completer)

@@ -272,6 +272,7 @@ def test_a_row_that_changed_since_the_statement_began_is_judged_as_it_is_now(
         "tokens": [attempt.token],
         "delays": [None],
         "details": "[1]",
+        "counted": True,
     }
 
     with Started(session.rows, gated, given) as ack:

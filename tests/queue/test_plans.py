@@ -53,6 +53,7 @@ HELD: dict[str, object] = {
     "delays": [0.0] * 100,
     "details": f"[{','.join(['{}'] * 100)}]",
     "lease": 30.0,
+    "counted": True,
 }
 CLAIM: dict[str, object] = {
     "queue": "q1",
@@ -62,6 +63,7 @@ CLAIM: dict[str, object] = {
     "lease": 30.0,
     "tasks": ["t1", "t2"],
     "depth": 5_000,
+    "counted": True,
     "priority": 0,
     "run_at": datetime(2026, 1, 1, tzinfo=UTC),
     "id": 1,
@@ -75,7 +77,7 @@ ONE: dict[str, object] = {
 OLD: dict[str, object] = {
     "queue": "q1", "state": "dead", "age": 5.0, "since": None, "limit": 1_000,
 }  # fmt: skip
-SOME: dict[str, object] = {"ids": list(range(1, 1_000, 50))}
+SOME: dict[str, object] = {"ids": list(range(1, 1_000, 50)), "counted": True}
 
 KEY = f"{TABLE}_pkey"
 UNIQUE = f"{TABLE}_idempotency_key_once_per_queue"
@@ -103,7 +105,9 @@ STATEMENTS: dict[str, Statement] = {
     "PROMOTE": (sql.PROMOTE, {"limit": 1_000}, {KEY, f"{TABLE}_due"}),
     "NEXT_DUE": (sql.NEXT_DUE, {}, {f"{TABLE}_due"}),
     "REAP": (
-        sql.REAP, {"limit": 1_000, "reason": "r"}, {KEY, f"{TABLE}_running"},
+        sql.REAP,
+        {"limit": 1_000, "reason": "r", "counted": True},
+        {KEY, f"{TABLE}_running"},
     ),
     "CANCEL": (sql.CANCEL, SOME, {KEY}),
     "REQUEUE": (sql.REQUEUE, SOME, {KEY}),
@@ -327,7 +331,7 @@ def test_a_plan_made_for_an_empty_table_does_not_outlive_the_emptiness(
         )
         if "WITH candidate" in statement
     )
-    execute = f"EXECUTE {name} ('q1', 10, 'w', '{uuid4()}', 30)"
+    execute = f"EXECUTE {name} ('q1', 10, 'w', '{uuid4()}', 30, true)"
     explained = session.rows(f"EXPLAIN (FORMAT JSON) {execute}", {})
     plan = Plan(explained[0][0][0]["Plan"])
 

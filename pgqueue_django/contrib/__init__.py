@@ -1,0 +1,1 @@
+"""What joins the queue to other packages, a module for each."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from pgqueue_django.conf import get_settings
 from pgqueue_django.db import Session
-from pgqueue_django.sql import jobs as sql
+from pgqueue_django.sql import hints as sql
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from pgqueue_django.attempts import Attempt, Place, Write, Written
 from pgqueue_django.managers.sessions import SessionManager, counting
-from pgqueue_django.sql import jobs as sql
+from pgqueue_django.sql import holding as sql
 
 
 class HolderVerbs(SessionManager):

@@ -14,7 +14,7 @@ from pgqueue_django.db.sessions import Row
 from pgqueue_django.exceptions import IdempotencyConflict, PgQueueError
 from pgqueue_django.managers.sessions import SessionManager
 from pgqueue_django.specs import JobSpec
-from pgqueue_django.sql import jobs as sql
+from pgqueue_django.sql import producing as sql
 
 # Rows in one INSERT: beyond a thousand, the cost of a row no longer falls.
 _ENQUEUE_CHUNK = 1_000

@@ -11,7 +11,7 @@ import pytest
 
 from pgqueue_django.attempts import Attempt, Write, Written
 from pgqueue_django.models import Job
-from pgqueue_django.sql import jobs as sql
+from pgqueue_django.sql import holding as sql
 from pgqueue_django.states import State
 from tests import factories
 from tests.threads import Started, together

@@ -5,7 +5,7 @@ from django.db import connection
 
 from pgqueue_django.exceptions import IdempotencyConflict, PgQueueError
 from pgqueue_django.models import Job
-from pgqueue_django.sql import jobs as sql
+from pgqueue_django.sql import producing as sql
 from tests import factories
 
 pytestmark = pytest.mark.django_db

@@ -14,8 +14,7 @@ import psycopg
 import pytest
 
 from pgqueue_django.models import Job
-from pgqueue_django.sql import jobs as sql
-from pgqueue_django.sql import pruning
+from pgqueue_django.sql import holding, jobs, producing, pruning
 from tests.plans import Plan, explain
 
 TABLE = "pgqueue_job"
@@ -87,30 +86,30 @@ Statement = tuple[LiteralString, dict[str, object], set[str]]
 # By name: statement, parameters, and the indexes that its plan may read: all of them,
 # and no other.
 STATEMENTS: dict[str, Statement] = {
-    "ENQUEUE_ONE": (sql.ENQUEUE_ONE, ONE, set()),
-    "FIND_BY_KEY": (sql.FIND_BY_KEY, ONE, {UNIQUE}),
-    "CLAIM": (sql.CLAIM, CLAIM, {KEY, f"{TABLE}_claim"}),
-    "CLAIM_ON": (sql.CLAIM_ON, CLAIM, {KEY, f"{TABLE}_claim"}),
-    "DUE_QUEUES": (sql.DUE_QUEUES, CLAIM, {f"{TABLE}_claim"}),
-    "UNSERVED_QUEUES": (sql.UNSERVED_QUEUES, CLAIM, {f"{TABLE}_unserved"}),
-    "CLAIM_UNSERVED": (sql.CLAIM_UNSERVED, CLAIM, {KEY, f"{TABLE}_unserved"}),
-    "SET_ASIDE": (sql.SET_ASIDE, CLAIM, {KEY, f"{TABLE}_claim"}),
+    "ENQUEUE_ONE": (producing.ENQUEUE_ONE, ONE, set()),
+    "FIND_BY_KEY": (producing.FIND_BY_KEY, ONE, {UNIQUE}),
+    "CLAIM": (holding.CLAIM, CLAIM, {KEY, f"{TABLE}_claim"}),
+    "CLAIM_ON": (holding.CLAIM_ON, CLAIM, {KEY, f"{TABLE}_claim"}),
+    "DUE_QUEUES": (holding.DUE_QUEUES, CLAIM, {f"{TABLE}_claim"}),
+    "UNSERVED_QUEUES": (holding.UNSERVED_QUEUES, CLAIM, {f"{TABLE}_unserved"}),
+    "CLAIM_UNSERVED": (holding.CLAIM_UNSERVED, CLAIM, {KEY, f"{TABLE}_unserved"}),
+    "SET_ASIDE": (holding.SET_ASIDE, CLAIM, {KEY, f"{TABLE}_claim"}),
     **{
-        name: (getattr(sql, name), HELD, {KEY})
+        name: (getattr(holding, name), HELD, {KEY})
         for name in (
             "RENEW", "ACK", "RETRY", "FAIL", "CANCEL_HELD", "SNOOZE", "RELEASE", "PARK",
             "STILL_HELD",
         )
     },
-    "PROMOTE": (sql.PROMOTE, {"limit": 1_000}, {KEY, f"{TABLE}_due"}),
-    "NEXT_DUE": (sql.NEXT_DUE, {}, {f"{TABLE}_due"}),
+    "PROMOTE": (jobs.PROMOTE, {"limit": 1_000}, {KEY, f"{TABLE}_due"}),
+    "NEXT_DUE": (jobs.NEXT_DUE, {}, {f"{TABLE}_due"}),
     "REAP": (
-        sql.REAP,
+        jobs.REAP,
         {"limit": 1_000, "reason": "r", "counted": True},
         {KEY, f"{TABLE}_running"},
     ),
-    "CANCEL": (sql.CANCEL, SOME, {KEY}),
-    "REQUEUE": (sql.REQUEUE, SOME, {KEY}),
+    "CANCEL": (jobs.CANCEL, SOME, {KEY}),
+    "REQUEUE": (jobs.REQUEUE, SOME, {KEY}),
     "FINISHED_GROUPS": (pruning.FINISHED_GROUPS, {}, {f"{TABLE}_finished"}),
     "PRUNE": (pruning.PRUNE, OLD, {KEY, f"{TABLE}_finished"}),
     "COUNT_OLD": (pruning.COUNT_OLD, OLD, {f"{TABLE}_finished"}),
@@ -305,7 +304,7 @@ def buffers_of_an_ack(table: Table) -> int:
     table.run(f"UPDATE {TABLE} SET queue = 'q1' WHERE state = 'running'")
     given = HELD | {"ids": [r[1] for r in rows], "tokens": [r[2] for r in rows]}
     explained = table.connection.execute(
-        "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + sql.ACK, given
+        "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + holding.ACK, given
     ).fetchall()[0][0][0]["Plan"]
     assert explained["Actual Rows"] == 100
     hit: int = explained["Shared Hit Blocks"] + explained["Shared Read Blocks"]

@@ -15,7 +15,11 @@ import pgqueue_django
 from pgqueue_django import sql
 
 ROOT = Path(pgqueue_django.__file__).parent
-MODULES = [f"pgqueue_django.sql.{m.name}" for m in iter_modules(sql.__path__)]
+MODULES = [
+    f"pgqueue_django.sql.{m.name}"
+    for m in iter_modules(sql.__path__)
+    if m.name[0] != "_"
+]
 
 
 def _constants() -> Iterator[tuple[str, str]]:

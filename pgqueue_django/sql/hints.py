@@ -1,0 +1,14 @@
+"""Statements that wake workers."""
+
+from typing import Final, LiteralString
+
+# Params: channel, payload. Locks: the server's notification queue, at commit.
+NOTIFY: Final[LiteralString] = "SELECT pg_notify(%(channel)s, %(payload)s)"
+
+# NOTIFY as a transaction of its own, whose commit nobody waits for: what a crash takes
+# away is a hint, and the flush would cost as much as the job's own commit.
+NOTIFY_ALONE: Final[LiteralString] = """
+SELECT
+    set_config('synchronous_commit', 'off', true),
+    pg_notify(%(channel)s, %(payload)s)
+"""

@@ -1,0 +1,320 @@
+"""Statements of workers: claim jobs, and write of those that are held.
+
+Their habits are told in ``jobs``.
+"""
+
+from typing import Final, LiteralString
+
+from pgqueue_django.sql import _parts
+from pgqueue_django.sql.counters import counted
+
+# --- claim ----------------------------------------------------------------------------
+
+# Params: queues. Rows: those of them that have due jobs. Locks: none. Index: claim, one
+# look-up a queue.
+DUE_QUEUES: Final[LiteralString] = """
+SELECT given.queue
+FROM unnest((SELECT %(queues)s::text[])) AS given (queue)
+CROSS JOIN LATERAL (
+    SELECT id
+    FROM pgqueue_job
+    WHERE queue = given.queue AND state = 'queued'
+    ORDER BY priority DESC, run_at, id
+    LIMIT (SELECT 1)
+) AS job
+"""
+
+# Params: queues, tasks. Rows: the queues in which jobs of these tasks were set aside,
+# one a queue and task. Locks: none. Index: unserved, one look-up a queue and task.
+UNSERVED_QUEUES: Final[LiteralString] = """
+SELECT given.queue
+FROM unnest((SELECT %(queues)s::text[])) AS given (queue)
+CROSS JOIN unnest((SELECT %(tasks)s::text[])) AS known (task)
+CROSS JOIN LATERAL (
+    SELECT id
+    FROM pgqueue_job
+    WHERE queue = given.queue AND state = 'unserved' AND task = known.task
+    ORDER BY id
+    LIMIT (SELECT 1)
+) AS job
+"""
+
+_CLAIM_CANDIDATES: Final[LiteralString] = """
+WITH candidate AS MATERIALIZED (
+    SELECT id
+    FROM pgqueue_job
+    WHERE queue = %(queue)s AND state = 'queued'
+    ORDER BY priority DESC, run_at, id
+    LIMIT (SELECT %(limit)s::bigint)
+    FOR UPDATE SKIP LOCKED
+)"""
+
+# From a place on, within its priority: what lies before it is claimed, and may still be
+# there as dead entries that a held-back vacuum cannot take away.
+_CLAIM_ON_CANDIDATES: Final[LiteralString] = """
+WITH candidate AS MATERIALIZED (
+    SELECT id
+    FROM pgqueue_job
+    WHERE queue = %(queue)s AND state = 'queued'
+        AND priority = %(priority)s::smallint
+        AND (run_at, id) > (%(run_at)s::timestamptz, %(id)s::bigint)
+    ORDER BY run_at, id
+    LIMIT (SELECT %(limit)s::bigint)
+    FOR UPDATE SKIP LOCKED
+)"""
+
+# Task by task, oldest first: jobs set aside have lost their place, and a sort of them
+# all would cost more with each one.
+_UNSERVED_CANDIDATES: Final[LiteralString] = """
+WITH candidate AS MATERIALIZED (
+    SELECT job.id
+    FROM unnest(%(tasks)s::text[]) AS known (task)
+    CROSS JOIN LATERAL (
+        SELECT id
+        FROM pgqueue_job
+        WHERE queue = %(queue)s AND state = 'unserved' AND task = known.task
+        ORDER BY id
+        LIMIT (SELECT %(limit)s::bigint)
+        FOR UPDATE SKIP LOCKED
+    ) AS job
+    LIMIT (SELECT %(limit)s::bigint)
+)"""
+
+_CLAIM_CANDIDATE_ROWS: Final[LiteralString] = (
+    """, claimed AS (
+    UPDATE pgqueue_job
+    SET state = 'running',
+        attempts = attempts + 1,
+        worker = %(worker)s,
+        lease_token = %(token)s::uuid,
+        lease_expires_at =
+            statement_timestamp() + make_interval(secs => %(lease)s::float8),
+        first_claimed_at = coalesce(first_claimed_at, statement_timestamp()),
+        claimed_at = statement_timestamp()
+    WHERE queue = %(queue)s AND id = ANY(ARRAY(SELECT id FROM candidate))
+    RETURNING id, task, args::text AS args, kwargs::text AS kwargs,
+        attempts, max_attempts, timeout_seconds, priority, run_at,
+        first_claimed_at = claimed_at AS is_first,
+        date_part('epoch', claimed_at - greatest(enqueued_at, run_at)) AS seconds
+)"""
+    + counted("'started'", of="claimed", where="is_first")
+    + """
+SELECT id, task, args, kwargs, attempts, max_attempts, timeout_seconds, priority, run_at
+FROM claimed
+ORDER BY priority DESC, run_at, id
+"""
+)
+
+# Params: queue, limit, worker (identity), token (uuid, new for each claim), lease
+# (seconds). Rows: the claimed jobs, most urgent first. Locks: the rows, skipping locked
+# ones. Index: claim, then the key.
+CLAIM: Final[LiteralString] = _CLAIM_CANDIDATES + _CLAIM_CANDIDATE_ROWS
+
+# CLAIM without the walk from the head. Params: those of CLAIM, and the place (priority,
+# run_at, id) after which to begin. Rows, Locks, Index: as CLAIM.
+CLAIM_ON: Final[LiteralString] = _CLAIM_ON_CANDIDATES + _CLAIM_CANDIDATE_ROWS
+
+# CLAIM that waits for locked rows: only to measure what SKIP LOCKED saves.
+CLAIM_WAITING: Final[LiteralString] = CLAIM.replace(" SKIP LOCKED", "")
+
+# CLAIM of jobs that were set aside, by a worker that knows their tasks.
+# Params: those of CLAIM, and tasks. Rows, Locks: as CLAIM. Index: unserved.
+CLAIM_UNSERVED: Final[LiteralString] = _UNSERVED_CANDIDATES + _CLAIM_CANDIDATE_ROWS
+
+# Params: queue, tasks (the known ones), depth (jobs to look at from the head).
+# Rows: how many were set aside. Locks: the rows, skipping locked ones. Index: claim.
+# One look at the head moves them by thousands, where claims would by their limit. LIKE
+# is "=" to which no partial index applies: the second look is by key.
+SET_ASIDE: Final[LiteralString] = """
+WITH head AS MATERIALIZED (
+    SELECT id, task
+    FROM pgqueue_job
+    WHERE queue = %(queue)s AND state = 'queued'
+    ORDER BY priority DESC, run_at, id
+    LIMIT (SELECT %(depth)s::bigint)
+), unknown AS MATERIALIZED (
+    SELECT id
+    FROM pgqueue_job
+    WHERE id = ANY(ARRAY(SELECT id FROM head WHERE task <> ALL(%(tasks)s::text[])))
+        AND queue = %(queue)s AND state LIKE 'queued'
+    FOR UPDATE SKIP LOCKED
+), aside AS (
+    UPDATE pgqueue_job
+    SET state = 'unserved'
+    WHERE queue = %(queue)s AND id = ANY(ARRAY(SELECT id FROM unknown))
+    RETURNING id
+)
+SELECT count(*) FROM aside
+"""
+
+# --- while a worker holds it ----------------------------------------------------------
+
+# The fence: every write by a worker starts with it. A row whose token is another's is
+# not in the set; nor is one that somebody has locked, which STILL_HELD tells apart.
+# Params: queue; ids, tokens, delays (seconds), details (one JSON array), one entry a
+# job. Rows: positions in the arrays, from 1. Index: key, two look-ups a job.
+# The arrays come from sub-selects so that their lengths are unknown to the planner: it
+# would rather read the table for a long one.
+_HELD: Final[LiteralString] = """
+WITH held AS MATERIALIZED (
+    SELECT
+        job.id, given.position, given.delay,
+        (SELECT %(details)s::jsonb) -> (given.position - 1)::integer AS detail
+    FROM unnest(
+        (SELECT %(ids)s::bigint[]), (SELECT %(tokens)s::uuid[]),
+        (SELECT %(delays)s::float8[])
+    ) WITH ORDINALITY AS given (id, token, delay, position)
+    CROSS JOIN LATERAL (
+        SELECT id
+        FROM pgqueue_job
+        WHERE queue = %(queue)s AND id = given.id AND lease_token = given.token
+        FOR UPDATE SKIP LOCKED
+    ) AS job
+)"""
+
+_HELD_ROWS: Final[LiteralString] = """
+FROM held
+WHERE job.queue = %(queue)s AND job.id = held.id
+RETURNING held.position
+"""
+
+# The same for what ends an attempt: it is counted, with its time since the claim.
+_END: Final[LiteralString] = (
+    _HELD
+    + """, ended AS (
+UPDATE pgqueue_job AS job
+"""
+)
+
+_END_ROWS: Final[LiteralString] = """
+FROM held
+WHERE job.queue = %(queue)s AND job.id = held.id
+RETURNING held.position, job.task,
+    date_part('epoch', statement_timestamp() - job.claimed_at) AS seconds
+)"""
+
+_ENDED: Final[LiteralString] = """
+SELECT position FROM ended
+"""
+
+# Params: those of _HELD; lease (seconds). Rows: ids renewed. A HOT update: no index has
+# the expiry.
+RENEW: Final[LiteralString] = (
+    _HELD
+    + """
+UPDATE pgqueue_job AS job
+SET lease_expires_at =
+    statement_timestamp() + make_interval(secs => %(lease)s::float8)"""
+    + _HELD_ROWS
+)
+
+# Params: those of _HELD; details are results. Rows: ids recorded as succeeded.
+ACK: Final[LiteralString] = (
+    _END
+    + """SET state = 'succeeded',"""
+    + _parts.GIVE_LEASE_UP
+    + """
+    finished_at = statement_timestamp(),
+    result = held.detail"""
+    + _END_ROWS
+    + counted("'succeeded'", of="ended")
+    + _ENDED
+)
+
+# Params: those of _HELD; delays until the next attempt; details are failures.
+# Rows: ids that will run again.
+RETRY: Final[LiteralString] = (
+    _END
+    + """SET state = CASE WHEN held.delay > 0 THEN 'scheduled' ELSE 'queued' END,"""
+    + _parts.GIVE_LEASE_UP
+    + """
+    run_at = statement_timestamp() + make_interval(secs => held.delay),"""
+    + _parts.REMEMBER_FAILURE
+    + _END_ROWS
+    + counted("'retried'", of="ended")
+    + _ENDED
+)
+
+# Params: those of _HELD; details are failures. Rows: ids now dead.
+FAIL: Final[LiteralString] = (
+    _END
+    + """SET state = 'dead',"""
+    + _parts.GIVE_LEASE_UP
+    + """
+    finished_at = statement_timestamp(),"""
+    + _parts.REMEMBER_FAILURE
+    + _END_ROWS
+    + counted("'failed'", of="ended")
+    + _ENDED
+)
+
+# Params: those of _HELD; details say why. Rows: ids now cancelled, by their handlers.
+CANCEL_HELD: Final[LiteralString] = FAIL.replace("'dead'", "'cancelled'").replace(
+    "'failed'", "'cancelled_by_handler'"
+)
+
+# Params: those of _HELD; delays until the next look. Rows: ids put off. The attempt is
+# given back.
+SNOOZE: Final[LiteralString] = (
+    _HELD
+    + """
+UPDATE pgqueue_job AS job
+SET state = CASE WHEN held.delay > 0 THEN 'scheduled' ELSE 'queued' END,"""
+    + _parts.GIVE_LEASE_UP
+    + """
+    run_at = statement_timestamp() + make_interval(secs => held.delay),
+    attempts = greatest(job.attempts - 1, 0),
+    worker = ''"""
+    + _HELD_ROWS
+)
+
+# Params: those of _HELD. Rows: ids back in the queue, at their old place, with the
+# attempt given back.
+RELEASE: Final[LiteralString] = (
+    _HELD
+    + """
+UPDATE pgqueue_job AS job
+SET state = 'queued',"""
+    + _parts.GIVE_LEASE_UP
+    + """
+    attempts = greatest(job.attempts - 1, 0),
+    worker = ''"""
+    + _HELD_ROWS
+)
+
+# Params: those of _HELD. Rows: ids set aside for a worker that knows their tasks, with
+# the attempt given back.
+PARK: Final[LiteralString] = RELEASE.replace("'queued'", "'unserved'")
+
+# Params: queue, ids, tokens. Rows: positions of what the caller still holds. Locks:
+# none. Index: key.
+STILL_HELD: Final[LiteralString] = """
+SELECT given.position
+FROM unnest(
+    (SELECT %(ids)s::bigint[]), (SELECT %(tokens)s::uuid[])
+) WITH ORDINALITY AS given (id, token, position)
+JOIN pgqueue_job AS job
+    ON job.queue = %(queue)s AND job.id = given.id AND job.lease_token = given.token
+"""
+
+# Params: queue, ids, numbers (of the attempts), worker (identity). Rows: ids of jobs
+# whose attempt of that number this worker has ended: the row says so, or its history
+# does, or the attempt was given back. Locks: none. Index: key.
+RECORDED: Final[LiteralString] = """
+SELECT job.id
+FROM unnest(
+    (SELECT %(ids)s::bigint[]), (SELECT %(numbers)s::integer[])
+) AS given (id, number)
+JOIN pgqueue_job AS job ON job.queue = %(queue)s AND job.id = given.id
+WHERE (
+    job.attempts < given.number
+    OR job.state = 'succeeded'
+        AND job.attempts = given.number AND job.worker = %(worker)s
+    OR EXISTS (
+        SELECT FROM jsonb_array_elements(job.errors) AS error
+        WHERE error->>'worker' = %(worker)s
+            AND error->'attempt' = to_jsonb(given.number)
+            AND error->>'exception' <> 'pgqueue_django.exceptions.LeaseExpired'
+    )
+)
+"""

@@ -1,0 +1,78 @@
+"""Statements of those who enqueue jobs. Their habits are told in ``jobs``."""
+
+from typing import Final, LiteralString
+
+# Params: one array a column; run_ats is NULL where delays (seconds from now) counts.
+# Rows: id, enqueued_at, seconds until due, queue, idempotency_key of what was inserted;
+# ids rise in the order given. Locks: the new rows; waits for an open transaction that
+# has the same key. Rows go in by key, so that two batches with the same keys wait for
+# each other in one order. Index: all unique ones. A taken key inserts nothing, which
+# FIND_BY_KEY then explains.
+ENQUEUE: Final[LiteralString] = """
+INSERT INTO pgqueue_job (
+    id, queue, task, args, kwargs, state, priority, run_at, enqueued_at,
+    attempts, max_attempts, timeout_seconds, idempotency_key, worker, errors
+)
+SELECT
+    given.id, given.queue, given.task, given.args::jsonb, given.kwargs::jsonb,
+    CASE WHEN due.run_at <= statement_timestamp() THEN 'queued' ELSE 'scheduled' END,
+    given.priority, due.run_at, statement_timestamp(),
+    0, given.max_attempts, given.timeout_seconds, given.idempotency_key, '', '[]'
+FROM (
+    SELECT nextval(pg_get_serial_sequence('pgqueue_job', 'id')) AS id, job.*
+    FROM unnest(
+        %(queues)s::text[], %(tasks)s::text[], %(args)s::text[], %(kwargs)s::text[],
+        %(priorities)s::smallint[], %(run_ats)s::timestamptz[], %(delays)s::float8[],
+        %(max_attempts)s::integer[], %(timeouts)s::float8[],
+        %(idempotency_keys)s::text[]
+    ) AS job (
+        queue, task, args, kwargs, priority, run_at, delay,
+        max_attempts, timeout_seconds, idempotency_key
+    )
+) AS given
+CROSS JOIN LATERAL (
+    SELECT coalesce(
+        given.run_at, statement_timestamp() + make_interval(secs => given.delay)
+    )
+) AS due (run_at)
+ORDER BY given.queue, given.idempotency_key, given.id
+ON CONFLICT (queue, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
+RETURNING
+    id, enqueued_at, extract(epoch FROM run_at - statement_timestamp())::float8,
+    queue, idempotency_key
+"""
+
+# ENQUEUE for one job, without the arrays' cost. Params: the columns' values.
+# Rows: as ENQUEUE. Locks, Index: as ENQUEUE.
+ENQUEUE_ONE: Final[LiteralString] = """
+INSERT INTO pgqueue_job (
+    queue, task, args, kwargs, state, priority, run_at, enqueued_at,
+    attempts, max_attempts, timeout_seconds, idempotency_key, worker, errors
+)
+SELECT
+    %(queue)s, %(task)s, %(args)s::jsonb, %(kwargs)s::jsonb,
+    CASE WHEN due.run_at <= statement_timestamp() THEN 'queued' ELSE 'scheduled' END,
+    %(priority)s::smallint, due.run_at, statement_timestamp(),
+    0, %(max_attempts)s::integer, %(timeout)s::float8, %(idempotency_key)s, '', '[]'
+FROM (
+    SELECT coalesce(
+        %(run_at)s::timestamptz,
+        statement_timestamp() + make_interval(secs => %(delay)s::float8)
+    )
+) AS due (run_at)
+ON CONFLICT (queue, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING
+RETURNING
+    id, enqueued_at, extract(epoch FROM run_at - statement_timestamp())::float8,
+    queue, idempotency_key
+"""
+
+# Params: queue, idempotency_key; task, args, kwargs of the call that met the key.
+# Rows: id, enqueued_at, whether the stored call is the same (as jsonb: 1.0 is 1, and
+# the order of keys is nothing). Locks: none. Index: unique key.
+FIND_BY_KEY: Final[LiteralString] = """
+SELECT
+    id, enqueued_at,
+    task = %(task)s AND args = %(args)s::jsonb AND kwargs = %(kwargs)s::jsonb
+FROM pgqueue_job
+WHERE queue = %(queue)s AND idempotency_key = %(idempotency_key)s
+"""

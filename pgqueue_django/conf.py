@@ -25,6 +25,8 @@ from pgqueue_django.retention import (
     read_states,
 )
 
+DURABILITIES = ("batched", "per_job")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
@@ -47,10 +49,14 @@ class Settings:
     """Time between renewals; at most a third of the lease, which is the default."""
 
     poll_interval_seconds: float = 1.0
-    """Longest time between two looks for due jobs. 0.01 to 3,600."""
+    """Longest time between two looks for due jobs; five times as long for workers that
+    hear NOTIFY. 0.01 to 3,600.
+    """
 
-    reap_interval_seconds: float = 1.0
-    """Time between two looks for expired leases. 0.01 to 3,600."""
+    reap_interval_seconds: float = 10.0
+    """Longest time between two looks for expired leases, beside those at the moments
+    when leases end; a worker with shorter leases looks once a lease. 0.01 to 3,600.
+    """
 
     shutdown_timeout_seconds: float = 25.0
     """How long a stopping worker waits for running jobs. 0 to 86,400."""
@@ -66,6 +72,9 @@ class Settings:
 
     prepared_statements: bool = True
     """Whether workers prepare statements on the server; off behind such a pooler."""
+
+    durability: str = "batched"
+    """Whether outcomes share commits, ``batched``, or not, ``per_job``."""
 
     counters: bool = True
     """Whether what happens to jobs is counted; without it metrics have no totals."""
@@ -94,6 +103,8 @@ class Settings:
         for name in ("notify", "prepared_statements", "counters"):
             if not isinstance(getattr(self, name), bool):
                 raise _invalid(name, "True or False", getattr(self, name))
+        if self.durability not in DURABILITIES:
+            raise _invalid("durability", " or ".join(DURABILITIES), self.durability)
         _check_token(self.metrics_token)
         _check_heartbeat(self)
         object.__setattr__(self, "_retention", _read_retention(self))

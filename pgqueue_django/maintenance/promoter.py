@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from pgqueue_django.db import Session
 from pgqueue_django.models import Job
+from pgqueue_django.pace import Pace
 
 _BATCH = 1_000
 
@@ -13,32 +14,33 @@ class Promoter:
 
     Args:
         session: Where statements run.
-        interval: Longest time between two looks (seconds); jobs that are enqueued
-            with a shorter delay are announced by a hint.
+        pace: When to look without a reason; jobs that are enqueued with a shorter delay
+            are announced by a hint.
         on_due: Called with each queue in which a job became due.
     """
 
     name = "promoter"
 
     def __init__(
-        self, session: Session, interval: float, on_due: Callable[[str], None]
+        self, session: Session, pace: Pace, on_due: Callable[[str], None]
     ) -> None:
         self._session = session
         self._jobs = Job.objects.on(session)
-        self._interval = interval
+        self._pace = pace
         self._on_due = on_due
         self.caught_up = False
         """Whether the last look found that nothing was overdue."""
 
     def run_once(self) -> float:
         """Promote what is due; wait exactly until the next is."""
+        self._pace.looked()
         wait = self._jobs.next_due()
         self.caught_up = wait is None or wait > 0
         if wait is not None and wait <= 0:
             for queue in self._jobs.promote(_BATCH):
                 self._on_due(queue)
             return 0.0
-        return self._interval if wait is None else min(wait, self._interval)
+        return self._pace.left if wait is None else min(wait, self._pace.left)
 
     def close(self) -> None:
         """Close the connection."""

@@ -9,13 +9,24 @@ from pgqueue_django.models import Job
 
 _BATCH = 1_000
 
+# How soon to look again when somebody has locked all rows whose leases have ended
+# (seconds).
+_LOCKED_WAIT = 0.2
+
+# So long after a lease has ended, at most, the workers look for it, each at a moment of
+# its own (seconds).
+_SPREAD = 0.1
+
 
 class Reaper:
     """Ends leases that have expired; each row's own lease alone decides.
 
+    It sleeps until the first lease that it has seen ends.
+
     Args:
         session: Where statements run.
-        interval: Time between two looks (seconds).
+        interval: Longest time between two looks (seconds). No longer than a lease, or
+            one that is made and ends meanwhile is noticed late.
         on_due: Called with each queue in which a job became due.
     """
 
@@ -30,17 +41,21 @@ class Reaper:
         self._on_due = on_due
 
     def run_once(self) -> float:
-        """Reap one batch; go on at once while there are more."""
+        """Reap one batch, if a lease has ended; wait until the next one does."""
+        wait = self._jobs.next_expiry()
+        if wait is not None and wait <= 0:
+            return 0.0 if self._reap() else _LOCKED_WAIT
+        longest = self._interval * uniform(0.75, 1.0)
+        return longest if wait is None else min(longest, wait + uniform(0, _SPREAD))
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._session.close()
+
+    def _reap(self) -> int:
         reaped = self._jobs.reap(_BATCH)
         for job in reaped:
             signals.lease_expired.send_robust(Reaper, reaped=job)
         for queue in {job.queue for job in reaped if job.state == "queued"}:
             self._on_due(queue)
-        if len(reaped) == _BATCH:
-            return 0.0
-        # At random, so that the workers' looks spread over the interval.
-        return self._interval * uniform(0.75, 1.0)
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._session.close()
+        return len(reaped)

@@ -50,6 +50,11 @@ class JobManager(ProducerVerbs, HolderVerbs):
         wait: float | None = self.session.rows(sql.NEXT_DUE, {})[0][0]
         return wait
 
+    def next_expiry(self) -> float | None:
+        """Return the seconds until the first lease ends; None when none is held."""
+        wait: float | None = self.session.rows(sql.NEXT_EXPIRY, {})[0][0]
+        return wait
+
     def reap(self, limit: int = 1_000) -> list[Reaped]:
         """Bring back jobs whose leases have expired, or end them as dead.
 

@@ -9,7 +9,7 @@ from django.db import models, router
 from pgqueue_django.conf import get_settings
 from pgqueue_django.db import DjangoSession, Session
 from pgqueue_django.managers.hints import hint
-from pgqueue_django.notifications import DUE_CHANNEL, SOON_CHANNEL
+from pgqueue_django.notifications import DUE_CHANNEL, HEARING_FACTOR, SOON_CHANNEL
 
 if TYPE_CHECKING:
     from pgqueue_django.models import Job  # noqa: F401 - in the quotes below
@@ -34,7 +34,7 @@ class SessionManager(models.Manager["Job"]):
         return DjangoSession(self._db or router.db_for_write(self.model))
 
     def _hint_waits(self, session: Session, queue: str, waits: list[float]) -> None:
-        soon = get_settings().poll_interval_seconds
+        soon = get_settings().poll_interval_seconds * HEARING_FACTOR
         if any(wait <= 0 for wait in waits):
             hint(session, DUE_CHANNEL, queue)
         if any(0 < wait < soon for wait in waits):

@@ -55,6 +55,20 @@ WHERE state = 'scheduled'
 
 # --- lost leases, cancel, requeue -----------------------------------------------------
 
+# Rows: seconds until the first lease ends (negative: it has), NULL if there is none.
+# Locks: none. Index: running, which is small; all of it, but the planner need not know:
+# it would rather read the table while it thinks that most jobs run.
+NEXT_EXPIRY: Final[LiteralString] = """
+SELECT extract(epoch FROM min(lease_expires_at) - statement_timestamp())::float8
+FROM (
+    SELECT lease_expires_at
+    FROM pgqueue_job
+    WHERE state = 'running'
+    ORDER BY queue, id
+    LIMIT (SELECT NULL::bigint)
+) AS held
+"""
+
 # A job's first lost lease costs it nothing; then the wait doubles from 1 s to a minute,
 # with half of it at random, so that a job that kills its workers does not do so in a
 # tight circle.

@@ -1,7 +1,6 @@
 """Takes due jobs for free threads."""
 
 from collections.abc import Callable, Iterable
-from random import uniform
 from threading import Lock
 from time import monotonic
 
@@ -9,13 +8,15 @@ from pgqueue_django import signals
 from pgqueue_django.attempts import Attempt, Place, Write
 from pgqueue_django.db import Session
 from pgqueue_django.models import Job
+from pgqueue_django.pace import Pace
 from pgqueue_django.registry import registry
 from pgqueue_django.worker.leases import Leases
 from pgqueue_django.worker.options import Queues
+from pgqueue_django.worker.patience import Patience
 from pgqueue_django.worker.places import QueuePlace
 
 # Time between two looks for jobs that other workers set aside (seconds).
-_UNSERVED_INTERVAL = 5.0
+_UNSERVED_INTERVAL = 10.0
 
 # Up to so many queues a look at each costs less than the question which have due jobs.
 _FEW = 3
@@ -39,7 +40,7 @@ class Claimer:
         queues: What to serve, in which order.
         identity: The worker's.
         lease: Length of a lease (seconds).
-        poll_interval: Longest time between two looks at a queue (seconds).
+        pace: When to look without a reason.
         room: Returns how many jobs may be taken now.
         dispatch: Takes the claimed attempts.
     """
@@ -54,7 +55,7 @@ class Claimer:
         queues: Queues,
         identity: str,
         lease: float,
-        poll_interval: float,
+        pace: Pace,
         room: Callable[[], int],
         dispatch: Callable[[list[Attempt]], None],
     ) -> None:
@@ -64,14 +65,15 @@ class Claimer:
         self._queues = queues
         self._identity = identity
         self._lease = lease
-        self._poll_interval = poll_interval
+        self._pace = pace
         self._room = room
         self._dispatch = dispatch
         self._lock = Lock()
         self._open: set[str] = set(queues.names)
         self._wait: dict[str, float] = {}
+        self._heard: set[str] = set()
+        self._patience = Patience()
         self._places = {queue: QueuePlace() for queue in queues.names}
-        self._next_poll = 0.0
         self._next_unserved = 0.0
         self._looking = False
 
@@ -94,6 +96,18 @@ class Claimer:
                 del self._wait[queue]
         return bool(served)
 
+    def heard(self, queue: str) -> bool:
+        """Note a hint that other workers have too; return whether it is served here."""
+        if queue not in self._queues.names:
+            return False
+        wait = self._patience.wait()
+        with self._lock:
+            self._heard.add(queue)
+            if queue not in self._open or wait < self._time_left(queue):
+                self._open.add(queue)
+                self._wait[queue] = monotonic() + wait
+        return True
+
     def run_once(self) -> float:
         """Claim from each open queue while there is room."""
         self._looking = True
@@ -114,20 +128,19 @@ class Claimer:
                 break
             if self._close(queue):
                 self._claim(queue)
-        until_poll = max(0.0, self._next_poll - monotonic())
+        until_poll = self._pace.left
         if not self._open:
             return until_poll
         if self._room() > 0:
-            return max(0.0, min(until_poll, *map(self._patience, tuple(self._open))))
+            return max(0.0, min(until_poll, *map(self._time_left, tuple(self._open))))
         # Room comes back without a word when outcomes are recorded or leases renewed.
         return min(_NO_ROOM_WAIT, until_poll)
 
     def _poll(self) -> None:
         now = monotonic()
-        if now >= self._next_poll:
+        if self._pace.left <= 0:
+            self._pace.looked()
             self.hint(self._due_queues())
-            # At random, so that workers do not all look at the same moment.
-            self._next_poll = now + self._poll_interval * uniform(0.75, 1.0)
         if now >= self._next_unserved and self._room() > 0:
             self._next_unserved = now + _UNSERVED_INTERVAL
             names = self._queues.order()
@@ -138,15 +151,15 @@ class Claimer:
         names = self._queues.names
         return names if len(names) <= _FEW else self._jobs.due_queues(names)
 
-    def _patience(self, queue: str) -> float:
-        """Return how long an open queue is left alone (seconds)."""
+    def _time_left(self, queue: str) -> float:
+        """Return how long an open queue is still left alone (seconds)."""
         return self._wait.get(queue, 0.0) - monotonic()
 
     def _close(self, queue: str) -> bool:
         """Take the queue as empty until told otherwise; return whether it was not."""
         # Before the claim: a hint that comes during it opens the queue again.
         with self._lock:
-            was_open = queue in self._open and self._patience(queue) <= 0
+            was_open = queue in self._open and self._time_left(queue) <= 0
             if was_open:
                 self._open.discard(queue)
                 self._wait.pop(queue, None)
@@ -175,11 +188,19 @@ class Claimer:
             queue, limit=room, worker=self._identity, lease=self._lease, after=place
         )
         self._places[queue].moved(claimed)
+        self._learn(queue, found=bool(claimed))
         self._take(queue, claimed, since)
         if len(claimed) < room:
             return False
         self.hint([queue])
         return True
+
+    def _learn(self, queue: str, *, found: bool) -> None:
+        if found:
+            self._patience.won()
+        elif queue in self._heard:
+            self._patience.lost()
+        self._heard.discard(queue)
 
     def _reopen(self, queue: str, wait: float) -> None:
         """Come back to a queue after a while, unless a hint comes first."""

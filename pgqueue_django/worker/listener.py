@@ -26,7 +26,7 @@ class Listener:
         session: The listener's own.
         on_due: Called with the queue in which a job became due.
         on_soon: Called when a job will be due before long.
-        on_missed: Called when hints may have been missed.
+        on_missed: Called when hints may have been missed, or will be.
     """
 
     name = "listener"
@@ -60,10 +60,17 @@ class Listener:
         """End the present wait for hints, by an error; for other threads."""
         self._session.abort()
 
+    @property
+    def hears(self) -> bool:
+        """Whether hints arrive, as far as it knows."""
+        return self._listening
+
     def close(self) -> None:
         """Close the connection."""
-        self._listening = False
+        was_listening, self._listening = self._listening, False
         self._session.close()
+        if was_listening:
+            self._on_missed()
 
     def _start(self) -> None:
         self._session.listen((DUE_CHANNEL, SOON_CHANNEL, self._own_channel))

@@ -17,11 +17,14 @@ from pgqueue_django.maintenance.promoter import Promoter
 from pgqueue_django.maintenance.pruner import Pruner
 from pgqueue_django.maintenance.reaper import Reaper
 from pgqueue_django.models import Job
+from pgqueue_django.notifications import HEARING_FACTOR
 from pgqueue_django.outcomes import Released
+from pgqueue_django.pace import Pace
 from pgqueue_django.worker.claimer import Claimer
 from pgqueue_django.worker.completer import Completer
 from pgqueue_django.worker.executor import Executor
 from pgqueue_django.worker.heartbeat import Heartbeat
+from pgqueue_django.worker.lanes import Lanes
 from pgqueue_django.worker.leases import Leases
 from pgqueue_django.worker.listener import ECHO, Listener
 from pgqueue_django.worker.loop import Loop, Turns
@@ -29,8 +32,8 @@ from pgqueue_django.worker.options import WorkerOptions
 from pgqueue_django.worker.pools import ThreadPool
 from pgqueue_django.worker.timeouts import TimeLimits
 
-# Outcomes that may wait to be recorded before no more jobs are claimed, in flushes.
-_BACKLOG_FLUSHES = 5
+# With a commit for each outcome, so many are under way at the same time at most.
+_LANES = 16
 
 # The longest time for one statement (seconds). A lease must outlive one that hangs.
 _STATEMENT_LIMIT = 10.0
@@ -59,31 +62,36 @@ class Parts:
         self.pool = ThreadPool(
             options.threads, self._run, self._room_made, close_handler_connections
         )
-        self.completer = self._make_completer()
+        self.completer = self._make_completers()
+        self._listener = self._make_listener() if get_settings().notify else None
         self._claimer = self._make_claimer()
         self._promoter = Promoter(
             maintenance := self._session("maintenance"),
             # Producers announce what is due sooner than the setting says, whatever
             # this worker was told.
-            min(options.poll_interval, get_settings().poll_interval_seconds),
+            self._pace(
+                min(options.poll_interval, get_settings().poll_interval_seconds)
+            ),
             self._due,
         )
-        reaper = Reaper(maintenance, get_settings().reap_interval_seconds, self._due)
+        reaper = Reaper(
+            maintenance,
+            min(options.lease, get_settings().reap_interval_seconds),
+            self._due,
+        )
         pruner = Pruner(maintenance, fellows="pgqueue maintenance ")
         self._turns = Turns(
             "maintenance", [self._promoter, reaper, pruner, Merger(maintenance)]
         )
         self._heartbeat_loop = Loop(self._make_heartbeat())
         self._claimer_loop = Loop(self._claimer)
-        self._completer_loop = Loop(self.completer)
         self._turns_loop = Loop(self._turns)
         self._loops = [
             self._heartbeat_loop,
-            self._completer_loop,
+            *map(Loop, self.completer.completers),
             self._turns_loop,
             self._claimer_loop,
         ]
-        self._listener = self._make_listener() if get_settings().notify else None
         if self._listener:
             self._loops.append(Loop(self._listener))
 
@@ -99,16 +107,27 @@ class Parts:
         self._sessions.append(session)
         return session
 
-    def _make_completer(self) -> Completer:
+    def _make_completers(self) -> Lanes:
         configured = get_settings()
-        return Completer(
-            self._session("completer"),
-            self.leases,
-            identity=self._identity,
-            flush_size=configured.flush_size,
-            flush_seconds=configured.flush_milliseconds / 1_000,
-            on_waiting=self._waiting,
-        )
+        if configured.durability == "per_job":
+            lanes, flush_size = min(self._options.threads, _LANES), 1
+        else:
+            lanes, flush_size = 1, configured.flush_size
+        completers = [
+            Completer(
+                self._session("completer"),
+                self.leases,
+                identity=self._identity,
+                flush_size=flush_size,
+                flush_seconds=configured.flush_milliseconds / 1_000,
+                on_waiting=self._waiting,
+            )
+            for _ in range(lanes)
+        ]
+        return Lanes(completers, flush_size)
+
+    def _pace(self, interval: float) -> Pace:
+        return Pace(interval, lambda: bool(self._listener and self._listener.hears))
 
     def _make_claimer(self) -> Claimer:
         return Claimer(
@@ -117,7 +136,7 @@ class Parts:
             queues=self._options.queues,
             identity=self._identity,
             lease=self._options.lease,
-            poll_interval=self._options.poll_interval,
+            pace=self._pace(self._options.poll_interval),
             room=self._room,
             dispatch=self._dispatch,
         )
@@ -133,7 +152,7 @@ class Parts:
     def _make_listener(self) -> Listener:
         return Listener(
             self._session("listener", limit=ECHO),
-            self._due,
+            self._heard,
             self._soon,
             self._missed,
         )
@@ -144,7 +163,7 @@ class Parts:
         """Return how many jobs may be claimed now."""
         if not self._claiming or self._heartbeat_loop.recovery.failing_since:
             return 0
-        if self.completer.backlog > _BACKLOG_FLUSHES * get_settings().flush_size:
+        if self.completer.full:
             return 0
         if self._options.max_jobs is None:
             return self.pool.room
@@ -181,10 +200,14 @@ class Parts:
         if self._claimer.hint([queue]):
             self._claimer_loop.wake()
 
+    def _heard(self, queue: str) -> None:
+        if self._claimer.heard(queue):
+            self._claimer_loop.wake()
+
     def _waiting(self, queue: str, delay: float) -> None:
         if delay <= 0:
             self._due(queue)
-        elif delay < self._options.poll_interval:
+        elif delay < self._options.poll_interval * HEARING_FACTOR:
             self._soon()
 
     def _soon(self) -> None:
@@ -255,11 +278,12 @@ class Parts:
     def ages(self) -> dict[str, float]:
         """Return the seconds since each part's last success."""
         now = monotonic()
-        recoveries = {
-            **{loop.service.name: loop.recovery for loop in self._loops},
-            **self._turns.recoveries,
-        }
-        return {name: now - one.last_success for name, one in recoveries.items()}
+        recoveries = [(loop.service.name, loop.recovery) for loop in self._loops]
+        recoveries += self._turns.recoveries.items()
+        ages: dict[str, float] = {}
+        for name, one in recoveries:
+            ages[name] = max(ages.get(name, 0.0), now - one.last_success)
+        return ages
 
     def stop_claiming(self, timeout: float) -> None:
         """Claim nothing more; what a claim under way brings goes back."""

@@ -103,6 +103,7 @@ STATEMENTS: dict[str, Statement] = {
     },
     "PROMOTE": (jobs.PROMOTE, {"limit": 1_000}, {KEY, f"{TABLE}_due"}),
     "NEXT_DUE": (jobs.NEXT_DUE, {}, {f"{TABLE}_due"}),
+    "NEXT_EXPIRY": (jobs.NEXT_EXPIRY, {}, {f"{TABLE}_running"}),
     "REAP": (
         jobs.REAP,
         {"limit": 1_000, "reason": "r", "counted": True},
@@ -120,7 +121,7 @@ STATEMENTS: dict[str, Statement] = {
 MAY_SORT = {"CANCEL", "REQUEUE", "REAP"}
 
 # Reads all of a group, so that the order is nothing to it.
-MAY_FETCH_ALL = MAY_SORT | {"COUNT_OLD"}
+MAY_FETCH_ALL = MAY_SORT | {"COUNT_OLD", "NEXT_EXPIRY"}
 
 # Looks for the first group, and for the next one after each.
 MAY_READ_TWICE = {"FINISHED_GROUPS"}

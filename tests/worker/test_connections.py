@@ -416,7 +416,7 @@ def test_an_error_that_does_not_pass_ends_the_worker(start_worker, heard, monkey
     def fail(*_: object, **__: object) -> None:
         raise ProgrammingError("no such column")
 
-    monkeypatch.setattr(type(Job.objects), "reap", fail)
+    monkeypatch.setattr(type(Job.objects), "next_expiry", fail)
     monkeypatch.setattr("pgqueue_django.worker.loop._HOPELESS", 3)
     running = start_worker()
 

@@ -129,7 +129,7 @@ def test_a_part_that_dies_ends_the_worker(start_worker, gone, monkeypatch, heard
     def die(*_: object, **__: object) -> None:
         raise SystemExit(9)
 
-    monkeypatch.setattr(type(Job.objects), "reap", die)
+    monkeypatch.setattr(type(Job.objects), "next_expiry", die)
     running = start_worker()
 
     assert running.result() == 3

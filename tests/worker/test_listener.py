@@ -221,9 +221,12 @@ def test_hints_name_their_queues(listening):
 
 def test_a_listener_that_begins_anew_says_that_hints_may_be_missing(listening):
     listener, told = listening
+    assert listener.hears
     listener.close()
+    assert not listener.hears
+    assert told.missed == 2, "looks are to be more frequent from now on"
     listener.run_once()
-    assert told.missed == 2
+    assert told.missed == 3
 
 
 def test_a_hint_for_another_queue_asks_nothing(start_worker, monkeypatch):

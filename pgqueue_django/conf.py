@@ -53,7 +53,7 @@ class Settings:
     hear NOTIFY. 0.01 to 3,600.
     """
 
-    reap_interval_seconds: float = 10.0
+    reap_interval_seconds: float = 30.0
     """Longest time between two looks for expired leases, beside those at the moments
     when leases end; a worker with shorter leases looks once a lease. 0.01 to 3,600.
     """

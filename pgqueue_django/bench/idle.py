@@ -19,9 +19,9 @@ from pgqueue_django.bench.reports import Report
 from pgqueue_django.bench.sites import DEFAULT
 from pgqueue_django.bench.workers import Workers, workers
 
-# For what came before to be over, and to be counted: the server's sessions report once
-# in a second at most.
-_SETTLE: Final = 3.0
+# For what came before to be over, and to be counted: a session of the server that falls
+# idle may keep its counts to itself for ten seconds.
+_SETTLE: Final = 11.0
 
 Seen = tuple[float, float, float]
 """Queries/s of a process, % of a core of a process, MB of the largest one."""

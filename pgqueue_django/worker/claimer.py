@@ -16,9 +16,10 @@ from pgqueue_django.worker.patience import Patience
 from pgqueue_django.worker.places import QueuePlace
 
 # Time between two looks for jobs that other workers set aside (seconds).
-_UNSERVED_INTERVAL = 10.0
+_UNSERVED_INTERVAL = 20.0
 
-# Up to so many queues a look at each costs less than the question which have due jobs.
+# Up to so many queues a look at each costs less than the question which have due jobs;
+# after as many looks in vain it is time to ask.
 _FEW = 3
 
 # How soon to look for room again when there was none (seconds); no query is made.
@@ -123,11 +124,14 @@ class Claimer:
 
     def _look(self) -> float:
         self._poll()
+        in_vain = 0
         for queue in self._queues.order():
             if self._room() <= 0:
                 break
             if self._close(queue):
-                self._claim(queue)
+                in_vain = 0 if self._claim(queue) else in_vain + 1
+            if in_vain == _FEW:
+                self._narrow()
         until_poll = self._pace.left
         if not self._open:
             return until_poll
@@ -147,6 +151,15 @@ class Claimer:
             for queue in self._jobs.unserved_queues(names, tasks=registry.names()):
                 self._claim_unserved(queue)
 
+    def _narrow(self) -> None:
+        """Ask which of the open queues have due jobs, and close the others."""
+        # Closed before the question: a hint that comes during it opens its queue again.
+        with self._lock:
+            names = [name for name in self._open if self._time_left(name) <= 0]
+            self._open.difference_update(names)
+        if names:
+            self.hint(self._jobs.due_queues(names))
+
     def _due_queues(self) -> Iterable[str]:
         names = self._queues.names
         return names if len(names) <= _FEW else self._jobs.due_queues(names)
@@ -165,24 +178,30 @@ class Claimer:
                 self._wait.pop(queue, None)
         return was_open
 
-    def _claim(self, queue: str) -> None:
-        here = self._places[queue]
+    def _claim(self, queue: str) -> int:
+        """Claim from a queue; return how many jobs came."""
+        here, claimed = self._places[queue], 0
         if not here.head_is_due:
-            if self._claim_from(queue, here.place):
-                return
+            claimed = self._claim_from(queue, here.place)
+            if queue in self._open:
+                return claimed
             if (wait := here.wait_for_head) > 0:
                 self._reopen(queue, wait)
-                return
+                return claimed
         since = monotonic()
-        self._claim_from(queue, None)
+        claimed += self._claim_from(queue, None)
         here.looked_from_head(since)
+        return claimed
 
-    def _claim_from(self, queue: str, place: Place | None) -> bool:
-        """Claim after a place, or from the head; return whether there may be more."""
+    def _claim_from(self, queue: str, place: Place | None) -> int:
+        """Claim after a place, or from the head; open the queue if there may be more.
+
+        Returns how many jobs came.
+        """
         room = self._room()
         if room <= 0:
             self.hint([queue])
-            return True
+            return 0
         since = monotonic()
         claimed = self._jobs.claim(
             queue, limit=room, worker=self._identity, lease=self._lease, after=place
@@ -190,10 +209,9 @@ class Claimer:
         self._places[queue].moved(claimed)
         self._learn(queue, found=bool(claimed))
         self._take(queue, claimed, since)
-        if len(claimed) < room:
-            return False
-        self.hint([queue])
-        return True
+        if len(claimed) == room:
+            self.hint([queue])
+        return len(claimed)
 
     def _learn(self, queue: str, *, found: bool) -> None:
         if found:

@@ -6,6 +6,7 @@ from typing import LiteralString
 from uuid import uuid4
 
 from pgqueue_django.attempts import Attempt, Place, Write, Written
+from pgqueue_django.managers.arrays import array
 from pgqueue_django.managers.sessions import SessionManager, counting
 from pgqueue_django.sql import holding as sql
 
@@ -219,17 +220,11 @@ def _arrays(queue: str, writes: list[Write]) -> dict[str, object]:
     # than the server takes for the statement.
     return {
         "queue": queue,
-        "ids": _array(str(write.attempt.id) for write in writes),
-        "tokens": _array(write.attempt.token for write in writes),
-        "delays": _array(
-            "NULL" if write.delay is None else repr(write.delay) for write in writes
-        ),
+        "ids": array(write.attempt.id for write in writes),
+        "tokens": array(write.attempt.token for write in writes),
+        "delays": array(write.delay for write in writes),
         "details": f"[{','.join(write.detail or 'null' for write in writes)}]",
     } | counting()
-
-
-def _array(elements: Iterable[str]) -> str:
-    return "{" + ",".join(elements) + "}"
 
 
 def _sort_into(

@@ -4,20 +4,23 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime
-from itertools import islice
-from typing import NamedTuple
+from typing import LiteralString, NamedTuple
 
 from django.db import OperationalError, transaction
 
 from pgqueue_django.db import DjangoSession, Session
 from pgqueue_django.db.sessions import Row
 from pgqueue_django.exceptions import IdempotencyConflict, PgQueueError
+from pgqueue_django.managers.arrays import array
 from pgqueue_django.managers.sessions import SessionManager
 from pgqueue_django.specs import JobSpec
 from pgqueue_django.sql import producing as sql
 
 # Rows in one INSERT: beyond a thousand, the cost of a row no longer falls.
-_ENQUEUE_CHUNK = 1_000
+_CHUNK_ROWS = 1_000
+
+# Arguments in one INSERT, about (characters of JSON): a jsonb array has an end too.
+_CHUNK_CHARS = 8_000_000
 
 # A key can vanish between the conflict and the look only when the pruner deletes the
 # job just then; twenty times in a row is a table that somebody deletes in a loop.
@@ -61,11 +64,13 @@ class ProducerVerbs(SessionManager):
             With a key, waits for an open transaction that is enqueuing the same key.
         """
         session = self.session
-        values = _one(spec)
+        keyed = spec.idempotency_key is not None
+        statement = sql.ENQUEUE_ONE_KEYED if keyed else sql.ENQUEUE_ONE
         for _ in range(_KEY_TRIES):
-            if inserted := _insert(session, values):
-                self._hint_inserted(session, inserted)
-                return Enqueued(inserted[0][0], inserted[0][1], created=True)
+            if inserted := _insert(session, statement, spec):
+                id_, enqueued_at, wait = inserted[0]
+                self._hint_waits(session, spec.queue, [wait])
+                return Enqueued(id_, enqueued_at, created=True)
             if found := self._find_by_key(session, spec):
                 return found
         raise PgQueueError(_FLICKERS.format(repr(spec.idempotency_key)))
@@ -89,23 +94,23 @@ class ProducerVerbs(SessionManager):
         session = self.session
         ids: list[int] = []
         with session.atomic():
-            for chunk in _chunks(specs, _ENQUEUE_CHUNK):
+            for chunk in _chunks(specs):
                 ids.extend(self._enqueue_chunk(session, chunk))
         return ids
 
     def _enqueue_chunk(self, session: Session, specs: list[JobSpec]) -> list[int]:
         if all(spec.idempotency_key is None for spec in specs):
-            return self._insert_chunk(session, specs)
+            inserted = self._insert_chunk(session, sql.ENQUEUE, specs)
+            return sorted(row[0] for row in inserted)
         for _ in range(_KEY_TRIES):
             with suppress(_KeyFreed), session.atomic():
-                return self._insert_chunk(session, specs)
+                return self._insert_keyed(session, specs)
         raise PgQueueError(_FLICKERS.format("one of these keys"))
 
-    def _insert_chunk(self, session: Session, specs: list[JobSpec]) -> list[int]:
-        inserted = session.rows(sql.ENQUEUE, _columns(specs))
-        self._hint_inserted(session, inserted)
-        plain = iter(sorted(row[0] for row in inserted if row[4] is None))
-        keyed = {(row[3], row[4]): row[0] for row in inserted if row[4] is not None}
+    def _insert_keyed(self, session: Session, specs: list[JobSpec]) -> list[int]:
+        inserted = self._insert_chunk(session, sql.ENQUEUE_KEYED, specs)
+        plain = iter(sorted(row[0] for row in inserted if row[3] is None))
+        keyed = {row[2:]: row[0] for row in inserted if row[3] is not None}
         ids = []
         for spec in specs:
             if spec.idempotency_key is None:
@@ -119,6 +124,17 @@ class ProducerVerbs(SessionManager):
                 raise _KeyFreed
         return ids
 
+    def _insert_chunk(
+        self, session: Session, statement: LiteralString, specs: list[JobSpec]
+    ) -> list[Row]:
+        inserted = session.rows(statement, _columns(specs))
+        waits: dict[str, list[float]] = defaultdict(list)
+        for _id, wait, queue, _key in inserted:
+            waits[queue].append(wait)
+        for queue in sorted(waits):
+            self._hint_waits(session, queue, waits[queue])
+        return inserted
+
     def _find_by_key(self, session: Session, spec: JobSpec) -> Enqueued | None:
         found = session.rows(sql.FIND_BY_KEY, _one(spec))
         if not found:
@@ -128,17 +144,10 @@ class ProducerVerbs(SessionManager):
             raise IdempotencyConflict(spec.queue, spec.idempotency_key or "", id_)
         return Enqueued(id_, enqueued_at, created=False)
 
-    def _hint_inserted(self, session: Session, inserted: list[Row]) -> None:
-        waits: dict[str, list[float]] = defaultdict(list)
-        for row in inserted:
-            waits[row[3]].append(row[2])
-        for queue in sorted(waits):
-            self._hint_waits(session, queue, waits[queue])
 
-
-def _insert(session: Session, values: dict[str, object]) -> list[Row]:
+def _insert(session: Session, statement: LiteralString, spec: JobSpec) -> list[Row]:
     try:
-        return session.rows(sql.ENQUEUE_ONE, values)
+        return session.rows(statement, _one(spec))
     except OperationalError as error:
         if not _sees_more_next_time(session, error):
             raise
@@ -171,21 +180,30 @@ def _one(spec: JobSpec) -> dict[str, object]:
 
 
 def _columns(specs: list[JobSpec]) -> dict[str, object]:
+    # As text where that is the same: the driver would take longer to make the arrays
+    # than the server takes for the statement.
     return {
         "queues": [spec.queue for spec in specs],
         "tasks": [spec.task for spec in specs],
-        "args": [spec.args for spec in specs],
-        "kwargs": [spec.kwargs for spec in specs],
-        "priorities": [spec.priority for spec in specs],
+        "args": f"[{','.join(spec.args for spec in specs)}]",
+        "kwargs": f"[{','.join(spec.kwargs for spec in specs)}]",
+        "priorities": array(spec.priority for spec in specs),
         "run_ats": [spec.run_at for spec in specs],
-        "delays": [spec.delay for spec in specs],
-        "max_attempts": [spec.max_attempts for spec in specs],
-        "timeouts": [spec.timeout_seconds for spec in specs],
+        "delays": array(spec.delay for spec in specs),
+        "max_attempts": array(spec.max_attempts for spec in specs),
+        "timeouts": array(spec.timeout_seconds for spec in specs),
         "idempotency_keys": [spec.idempotency_key for spec in specs],
     }
 
 
-def _chunks(specs: Iterable[JobSpec], size: int) -> Iterator[list[JobSpec]]:
-    rest = iter(specs)
-    while chunk := list(islice(rest, size)):
+def _chunks(specs: Iterable[JobSpec]) -> Iterator[list[JobSpec]]:
+    chunk: list[JobSpec] = []
+    chars = 0
+    for spec in specs:
+        chunk.append(spec)
+        chars += len(spec.args) + len(spec.kwargs)
+        if len(chunk) == _CHUNK_ROWS or chars >= _CHUNK_CHARS:
+            yield chunk
+            chunk, chars = [], 0
+    if chunk:
         yield chunk

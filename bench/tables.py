@@ -159,6 +159,7 @@ _BENCHES = (
     "growth",
     "bloat",
     "queues",
+    "metrics",
     "idle",
     "soak",
 )

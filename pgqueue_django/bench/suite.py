@@ -96,6 +96,13 @@ BENCHES: Final[Mapping[str, Bench]] = {
         options={"jobs": 20_000, **_WORKERS, **_REPEATS},
         small={"jobs": 5_000},
     ),
+    "metrics": Bench(
+        help="Milliseconds of a scrape beside a million finished jobs.",
+        target=_target("metrics"),
+        options={"rows": 1_000_000, **_REPEATS},
+        small={"rows": 50_000},
+        databases=2,
+    ),
     "idle": Bench(
         help="Queries/s, CPU and memory of workers with nothing to do.",
         target=_target("idle"),

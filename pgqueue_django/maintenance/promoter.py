@@ -1,6 +1,8 @@
 """Queues scheduled jobs at the moment they are due."""
 
 from collections.abc import Callable
+from math import inf
+from time import monotonic
 
 from pgqueue_django.db import Session
 from pgqueue_django.models import Job
@@ -28,19 +30,20 @@ class Promoter:
         self._jobs = Job.objects.on(session)
         self._pace = pace
         self._on_due = on_due
+        self._due_at = inf
         self.caught_up = False
         """Whether the last look found that nothing was overdue."""
 
     def run_once(self) -> float:
         """Promote what is due; wait exactly until the next is."""
         self._pace.looked()
-        wait = self._jobs.next_due()
-        self.caught_up = wait is None or wait > 0
-        if wait is not None and wait <= 0:
+        if monotonic() >= self._due_at:
             for queue in self._jobs.promote(_BATCH):
                 self._on_due(queue)
-            return 0.0
-        return self._pace.left if wait is None else min(wait, self._pace.left)
+        wait = self._jobs.next_due()
+        self.caught_up = wait is None or wait > 0
+        self._due_at = inf if wait is None else monotonic() + wait
+        return min(max(0.0, self._due_at - monotonic()), self._pace.left)
 
     def close(self) -> None:
         """Close the connection."""

@@ -39,9 +39,10 @@ class JobManager(ProducerVerbs, HolderVerbs):
             How many became due, by queue.
         """
         session = self.session
-        promoted = {
-            row[0]: row[1] for row in session.rows(sql.PROMOTE, {"limit": limit})
-        }
+        alone = not session.in_transaction()
+        statement = sql.PROMOTE_ALONE if alone else sql.PROMOTE
+        rows = session.rows(statement, {"limit": limit})
+        promoted = {row[0]: row[1] for row in rows}
         self._hint_due(session, promoted)
         return promoted
 

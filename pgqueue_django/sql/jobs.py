@@ -45,6 +45,13 @@ WITH due AS MATERIALIZED (
 SELECT queue, count(*) FROM promoted GROUP BY queue
 """
 
+# PROMOTE as a transaction of its own, whose commit nobody waits for: what a crash takes
+# away is promoted again. A claim of the same job is flushed with all before it.
+PROMOTE_ALONE: Final[LiteralString] = PROMOTE.replace(
+    "SELECT queue, count(*)",
+    "SELECT queue, count(*), set_config('synchronous_commit', 'off', true)",
+)
+
 # Rows: seconds until the next scheduled job is due (negative: overdue), NULL if none.
 # Locks: none. Index: due, its first entry.
 NEXT_DUE: Final[LiteralString] = """

@@ -22,6 +22,7 @@ TINY = {
     "growth": ["--jobs=100", "--rows=50", "--processes=1"],
     "bloat": ["--jobs=400", "--processes=1"],
     "queues": ["--jobs=200", "--processes=1"],
+    "metrics": ["--rows=50"],
     "idle": ["--seconds=1", "--processes=1"],
     "soak": ["--seconds=2", "--processes=1"],
 }

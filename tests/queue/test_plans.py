@@ -103,6 +103,7 @@ STATEMENTS: dict[str, Statement] = {
         )
     },
     "PROMOTE": (jobs.PROMOTE, {"limit": 1_000}, {KEY, f"{TABLE}_due"}),
+    "PROMOTE_ALONE": (jobs.PROMOTE_ALONE, {"limit": 1_000}, {KEY, f"{TABLE}_due"}),
     "NEXT_DUE": (jobs.NEXT_DUE, {}, {f"{TABLE}_due"}),
     "NEXT_EXPIRY": (jobs.NEXT_EXPIRY, {}, {f"{TABLE}_running"}),
     "REAP": (

@@ -3,6 +3,8 @@
 from typing import Any
 
 import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
 
 from pgqueue_django.models import Job
 from pgqueue_django.states import State
@@ -89,3 +91,25 @@ def test_skips_rows_locked_by_another_transaction(connect):
 
     assert Job.objects.promote(limit=1) == {"default": 1}
     assert factories.get(free.id).state == State.QUEUED
+
+
+@pytest.mark.django_db(transaction=True)
+def test_only_alone_does_it_not_wait_for_the_flush():
+    """A lost promotion is made again; the caller's own writes are to be durable."""
+    _overdue()
+    with transaction.atomic(), CaptureQueriesContext(connection) as joined:
+        Job.objects.promote()
+        assert _synchronous_commit() == "on"
+    _overdue()
+    with CaptureQueriesContext(connection) as alone:
+        assert Job.objects.promote() == {"default": 1}
+
+    assert "synchronous_commit" not in joined.captured_queries[0]["sql"]
+    assert "synchronous_commit" in alone.captured_queries[0]["sql"]
+    assert _synchronous_commit() == "on"
+
+
+def _synchronous_commit() -> str:
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW synchronous_commit")
+        return str(cursor.fetchone()[0])

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from bench.benchmark import RESULTS
+from bench.peers.known import OURS
 from bench.stored import FOR_UPDATE, SKIP_LOCKED, Report, load, median
 
 _README = RESULTS.parent / "README.md"
@@ -135,6 +136,60 @@ def _claim_modes(reports: dict[str, Report]) -> str:
     )
 
 
+def peers_throughput(reports: dict[str, Report]) -> str:
+    """Return the queues by their jobs/s, the fastest first."""
+    report = reports["peers"]
+    found = _peers(report, "throughput")
+    own = found.get(OURS)
+    rows = [
+        (
+            peer,
+            report["peers"][peer]["version"],
+            number(rate),
+            f"{report['measured'][f'throughput: {peer}']['spread']:.0%}",
+            number(rate / own) if own else "",
+        )
+        for peer, rate in sorted(found.items(), key=lambda each: -each[1])
+    ]
+    head = ("queue", "version", "jobs/s", "spread", f"times {OURS}")
+    return _markdown(head, [*rows, *_left_out(report, len(head))])
+
+
+def peers_latency(reports: dict[str, Report]) -> str:
+    """Return the queues by their pickup, the fastest first; ms."""
+    report = reports["peers"]
+    whats = (
+        "pickup p50",
+        "pickup p99",
+        "call to handler p50",
+        "call to handler p99",
+    )
+    found = {what: _peers(report, what) for what in whats}
+    rows = [
+        (peer, *(number(found[what][peer]) for what in whats))
+        for peer in sorted(found[whats[0]], key=found[whats[0]].__getitem__)
+    ]
+    head = ("queue", *(f"{what}, ms" for what in whats))
+    return _markdown(head, [*rows, *_left_out(report, len(head))])
+
+
+def _peers(report: Report, what: str) -> dict[str, float]:
+    """Return the medians of the queues that were measured."""
+    named = {peer: f"{what}: {peer}" for peer in report["peers"]}
+    return {
+        peer: median(report, name)
+        for peer, name in named.items()
+        if name in report["measured"]
+    }
+
+
+def _left_out(report: Report, width: int) -> Rows:
+    """Name those that were not measured, and why."""
+    for peer, told in report["peers"].items():
+        if reason := told["left_out"]:
+            yield (peer, f"left out: {reason}", *[""] * (width - 2))
+
+
 def _environment(reports: dict[str, Report]) -> str:
     seen = {
         (
@@ -168,6 +223,8 @@ TABLES: dict[str, Callable[[dict[str, Report]], str]] = {
     "bars": _bars,
     "environment": _environment,
     "claim-modes": _claim_modes,
+    "peers-throughput": peers_throughput,
+    "peers-latency": peers_latency,
     **{name: _figures(name) for name in _BENCHES},
 }
 

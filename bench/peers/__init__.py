@@ -1,0 +1,1 @@
+"""Other queues beside this one, on the same server: ``python -m bench.peers``."""

@@ -1,0 +1,2 @@
+class PeerError(Exception):
+    """A queue is left out of the comparison; the message says why."""

@@ -138,6 +138,7 @@ PEERS: Final = (
         worker=(
             "procrastinate",
             "--app=bench.peers.sides.procrastinate_app.app",
+            "--log-level=warning",
             "worker",
             "--concurrency=10",
         ),

@@ -1,5 +1,6 @@
 """procrastinate; a producer in sync code uses its sync connector."""
 
+import atexit
 from functools import cache
 
 from procrastinate import App, PsycopgConnector
@@ -29,6 +30,8 @@ async def stamp(number: int) -> None:
 @cache
 def _producer() -> App:
     app.open()
+    # Its pool's threads would keep the process waiting.
+    atexit.register(app.close)
     return app
 
 

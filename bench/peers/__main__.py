@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import signal
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
@@ -17,6 +18,8 @@ _VENVS: Final = RESULTS.parent / ".venvs" / "peers"
 
 def main() -> None:
     options = _options()
+    # So that workers and databases are gone then too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     set_up()
     stored = _compared(options)
     text = json.dumps(stored, indent=2)

@@ -1,4 +1,4 @@
-"""Keep the README's tables equal to ``results/``: ``python -m bench.tables [--check]``.
+"""Keep tables equal to ``results/``: ``python -m bench.tables [--check]``.
 
 A table stands between ``<!-- bench:NAME -->`` and ``<!-- /bench:NAME -->``. NAME is one
 of TABLES here. ``--check`` changes nothing, and exits with 1 where a table differs.
@@ -14,7 +14,7 @@ from bench.benchmark import RESULTS
 from bench.peers.known import OURS
 from bench.stored import FOR_UPDATE, SKIP_LOCKED, Report, load, median
 
-_README = RESULTS.parent / "README.md"
+_FILES = [RESULTS.parent / "README.md", RESULTS.parent / "docs" / "performance.md"]
 _TABLE = re.compile(
     r"(<!-- bench:(?P<name>[\w-]+) -->\n).*?(<!-- /bench:(?P=name) -->)", re.DOTALL
 )
@@ -31,7 +31,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="Change nothing.")
     parser.add_argument("--results", type=Path, default=RESULTS, metavar="FOLDER")
-    parser.add_argument("files", type=Path, nargs="*", default=[_README])
+    parser.add_argument("files", type=Path, nargs="*", default=_FILES)
     options = parser.parse_args()
     reports = load(options.results)
     stale = [p for p in options.files if _renew(p, reports, check=options.check)]
@@ -217,6 +217,7 @@ _BENCHES = (
     "metrics",
     "idle",
     "soak",
+    "profile",
 )
 
 TABLES: dict[str, Callable[[dict[str, Report]], str]] = {
@@ -225,6 +226,7 @@ TABLES: dict[str, Callable[[dict[str, Report]], str]] = {
     "claim-modes": _claim_modes,
     "peers-throughput": peers_throughput,
     "peers-latency": peers_latency,
+    "per-job": _figures("per_job"),
     **{name: _figures(name) for name in _BENCHES},
 }
 

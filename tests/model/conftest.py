@@ -8,10 +8,17 @@ from tests.model.machine import World
 
 
 @pytest.fixture
-def world(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    """Return the connections of a model run, which need not wait for the disk."""
+def need_no_disk(
+    transactional_db: None, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
+    """Let no commit wait for the disk: many thousands of them show what they do."""
     monkeypatch.setenv("PGOPTIONS", "-c synchronous_commit=off")
     connection.close()
+    yield
+    connection.close()
+
+
+@pytest.fixture
+def world(need_no_disk: None) -> Iterator[World]:
     with closing(World()) as world:
         yield world
-    connection.close()

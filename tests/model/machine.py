@@ -265,6 +265,8 @@ class Machine(RuleBasedStateMachine):
         write = getattr(self.jobs(worker), f"{verb}_many")
         answer = write(writes)
         self.answered(answer, self.table.end(verb, writes))
+        if verb == "ack":
+            self.world.seen["succeeded"] += len(answer.done)
         if answer.done:
             again = write(w for w in writes if w.attempt in answer.done)
             assert sorted(again.lost) == sorted(answer.done)

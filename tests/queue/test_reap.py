@@ -169,3 +169,12 @@ def test_a_job_whose_history_is_full_is_reaped_all_the_same():
     assert reaped.worker == errors[-1]["worker"] == factories.WORKER
     assert len(errors) == 20
     assert errors[0] == {"attempt": 1}
+
+
+def test_reaping_is_one_statement(django_assert_num_queries):
+    """CNC-16: there is no moment between two at which to die."""
+    attempts = [factories.claimed(max_attempts=number) for number in (1, 2)]
+    factories.expire(*attempts)
+
+    with django_assert_num_queries(1):
+        assert len(Job.objects.reap()) == 2

@@ -100,3 +100,11 @@ def test_no_statement_keeps_a_session_or_names_a_clock_of_its_own(module, name):
 
     for banned in ("now()", "clock_timestamp", "CURRENT_", "advisory", "SET LOCAL"):
         assert banned not in statement
+
+
+def test_no_statement_asks_for_an_advisory_lock():
+    """CON-18: somebody else could hold it, for as long as he likes."""
+    sources = [path for path in ROOT.rglob("*.py") if "bench" not in path.parts]
+
+    assert len(sources) > 100
+    assert [path for path in sources if "advisory" in path.read_text().lower()] == []

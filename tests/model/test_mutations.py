@@ -62,7 +62,7 @@ MUTATIONS = {
         jobs, "REAP", "job.attempts >= job.max_attempts", "false"
     ),
     "a promotion before its time": Mutation(
-        jobs, "PROMOTE", " AND run_at <= statement_timestamp()"
+        jobs, "PROMOTE_ALONE", " AND run_at <= statement_timestamp()"
     ),
     "a cancel of what has finished": Mutation(
         jobs, "CANCEL", "'running')", "'running', 'succeeded')"

@@ -17,7 +17,10 @@ SELECT
     given.priority, due.run_at, statement_timestamp(),
     0, given.max_attempts, given.timeout_seconds, given.idempotency_key, '', '[]'
 FROM (
-    SELECT nextval(pg_get_serial_sequence('pgqueue_job', 'id')) AS id, job.*
+    SELECT
+        -- A sub-select, or each row would look for the sequence anew.
+        nextval((SELECT pg_get_serial_sequence('pgqueue_job', 'id')::regclass)) AS id,
+        job.*
     FROM ROWS FROM (
         unnest(
             %(queues)s::text[], %(tasks)s::text[], %(priorities)s::smallint[],

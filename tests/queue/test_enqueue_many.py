@@ -1,5 +1,7 @@
 """Enqueueing many jobs."""
 
+import tracemalloc
+from datetime import UTC, datetime, timedelta
 from itertools import islice, repeat
 
 import pytest
@@ -48,6 +50,42 @@ def test_every_option_of_each_is_stored():
     )  # fmt: skip
     assert (first.state, second.state) == ("scheduled", "queued")
     assert (second.timeout_seconds, second.kwargs) == (3, {"k": [None]})
+
+
+def test_what_some_jobs_of_a_batch_leave_out_stays_out():
+    """Columns of one value are sent once, and others as they are."""
+    due = datetime(2030, 1, 1, tzinfo=UTC)
+    specs = [
+        factories.spec("a", timeout=3, run_at=due),
+        factories.spec("a", delay=60),
+        factories.spec("a"),
+    ]
+
+    at, later, now = map(factories.get, Job.objects.enqueue_many(specs))
+
+    assert [job.task for job in (at, later, now)] == ["a"] * 3
+    assert [job.timeout_seconds for job in (at, later, now)] == [3, None, None]
+    assert [job.state for job in (at, later, now)] == [
+        "scheduled", "scheduled", "queued",
+    ]  # fmt: skip
+    assert at.run_at == due
+    assert later.run_at - later.enqueued_at == timedelta(seconds=60)
+    assert now.run_at == now.enqueued_at
+
+
+def test_a_batch_keeps_no_more_of_itself_than_a_chunk_and_the_ids():
+    """Twenty thousand jobs of 2 KB would be 40 MB."""
+    specs = (factories.spec(args=[str(n) * 400]) for n in range(10_000, 30_000))
+    Job.objects.enqueue_many(islice(specs, 2_000))
+    tracemalloc.start()
+    try:
+        ids = Job.objects.enqueue_many(specs)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert len(ids) == 18_000
+    assert peak < 15_000_000
 
 
 def test_none_is_no_statement_that_fails():

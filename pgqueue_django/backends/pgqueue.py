@@ -102,7 +102,7 @@ class PgQueueBackend(BaseTaskBackend):
         """
         self.validate_task(task)
         registry.register(declared_of(task))
-        enqueued = self._jobs().enqueue(self._spec(task, args, kwargs))
+        enqueued = self._jobs().enqueue(self.spec_of(task, args, kwargs))
         if not enqueued.created:
             found = self.get_result(str(enqueued.id))
             object.__setattr__(found, "replayed", True)
@@ -158,9 +158,14 @@ class PgQueueBackend(BaseTaskBackend):
         database = self.defaults.database or router.db_for_write(Job)
         return Job.objects.db_manager(database)
 
-    def _spec(
+    def spec_of(
         self, task: AnyTask, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> JobSpec:
+        """Return the job that ``enqueue`` would store.
+
+        Raises:
+            InvalidJob: An argument cannot be stored.
+        """
         max_attempts, timeout = self._limits_of(task)
         return JobSpec.build(
             task=name_of(task),

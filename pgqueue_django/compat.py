@@ -17,7 +17,7 @@ if TYPE_CHECKING or django.VERSION >= (6, 0):
         task_backends,
     )
     from django.tasks.backends.base import BaseTaskBackend
-    from django.tasks.base import TaskError
+    from django.tasks.base import TASK_REFRESH_ATTRS, TaskError
     from django.tasks.exceptions import (
         InvalidTask,
         InvalidTaskBackend,
@@ -40,7 +40,7 @@ else:
             "pip install django-tasks"
         ) from error
     from django_tasks.backends.base import BaseTaskBackend
-    from django_tasks.base import Task, TaskError
+    from django_tasks.base import TASK_REFRESH_ATTRS, Task, TaskError
     from django_tasks.exceptions import (
         InvalidTaskBackendError as InvalidTaskBackend,
     )
@@ -86,6 +86,7 @@ else:
 
 
 __all__ = [
+    "TASK_REFRESH_ATTRS",
     "AnyTask",
     "BaseTaskBackend",
     "GenericTask",

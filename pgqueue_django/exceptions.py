@@ -8,6 +8,7 @@ PgQueueError
 ├── JobNotFound (LookupError)          no job has that id
 ├── JobFinished                        the job is past what was asked of it
 ├── InvalidSettings (ImproperlyConfigured)
+├── LeaseLost                          the job is not the caller's to write of any more
 ├── LeaseExpired                       recorded when a worker went silent
 └── AttemptTimedOut                    recorded when a handler ran too long
 Directive                              raised by handlers
@@ -78,6 +79,10 @@ class JobFinished(PgQueueError):
 
 class InvalidSettings(PgQueueError, ImproperlyConfigured):
     """``settings.PGQUEUE`` has an unknown key or a value out of bounds."""
+
+
+class LeaseLost(PgQueueError):
+    """The job belongs to another worker by now, or to none: nothing was written."""
 
 
 class LeaseExpired(PgQueueError):

@@ -25,6 +25,10 @@ DELAY_SECONDS_MAX: Final = 100 * 366 * 86_400
 ARGUMENTS_BYTES: Final = 1024 * 1024
 RESULT_BYTES: Final = 1024 * 1024
 
+# Metadata is written again and again while a job runs, each time as a whole.
+METADATA_BYTES: Final = 64 * 1024
+PROGRESS_NOTE_BYTES: Final = 1024
+
 # json.loads recurses once a level and refuses integers of more than 4,300 digits;
 # both bounds stay far below what Python and PostgreSQL accept.
 JSON_DEPTH: Final = 100

@@ -117,6 +117,27 @@ def log_outcome_refused(*, attempt: Any, error: Exception, **_: Any) -> None:
     logger.error("job %s (%s): outcome refused: %s", attempt.id, attempt.task, error)
 
 
+@_receive(signals.outcome_ignored)
+def log_outcome_ignored(*, attempt: Any, outcome: Outcome, **_: Any) -> None:
+    """Log what a handler did after its success was recorded."""
+    described = (attempt.id, attempt.task)
+    match outcome:
+        case Failed(failure) | Retried(failure) | Cancelled(failure):
+            logger.error(
+                "job %s (%s) has succeeded in fenced(), and then raised %s: %s\n%s",
+                *described,
+                failure.exception,
+                failure.message,
+                failure.traceback,
+            )
+        case _:
+            logger.warning(
+                "job %s (%s) has succeeded in fenced(); what its handler returned or "
+                "asked for afterwards is not kept",
+                *described,
+            )
+
+
 @_receive(signals.task_unknown)
 def log_task_unknown(*, task: str, queue: str, **_: Any) -> None:
     """Log a task that this worker does not know."""

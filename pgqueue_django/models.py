@@ -72,6 +72,8 @@ class Job(models.Model):
     claimed_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
     result = models.JSONField(null=True, blank=True)
+    # What the handler saved of its own accord; under keys with "_", what the queue did.
+    metadata = models.JSONField(null=True, blank=True)
     # Newest last: {attempt, at, worker, exception, message, traceback}.
     errors = models.JSONField(default=list)
 

@@ -13,6 +13,11 @@ class Succeeded:
 
 
 @dataclass(frozen=True, slots=True)
+class Committed(Succeeded):
+    """The success is recorded already, in the handler's own transaction."""
+
+
+@dataclass(frozen=True, slots=True)
 class Retried:
     """The attempt failed, and another follows after ``delay`` seconds."""
 

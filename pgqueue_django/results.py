@@ -1,10 +1,16 @@
 """How a job looks as Django's ``TaskResult``."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pgqueue_django.compat import GenericTaskResult, R, TaskError, TaskResultStatus
+from pgqueue_django.compat import (
+    TASK_REFRESH_ATTRS,
+    GenericTaskResult,
+    R,
+    TaskError,
+    TaskResultStatus,
+)
 from pgqueue_django.exceptions import Cancel
 from pgqueue_django.states import State
 
@@ -30,6 +36,10 @@ class JobResult(GenericTaskResult[R]):  # type: ignore[misc] # the stub is not f
     replayed: bool = False
     """Whether the idempotency key had this job already, so that none was added."""
 
+    metadata: dict[str, Any] = field(default_factory=dict)
+    """What its handler has saved, as of when the result was read; ``_progress`` is an
+    object with ``done``, ``total``, ``note`` and ``at``."""
+
     @property
     def return_value(self) -> R:
         """What the task returned.
@@ -38,6 +48,18 @@ class JobResult(GenericTaskResult[R]):  # type: ignore[misc] # the stub is not f
             ValueError: The job has failed, or has not finished yet.
         """
         return super(JobResult, self).return_value
+
+    def refresh(self) -> None:
+        """Read the job again."""
+        self._copy(self.task.get_backend().get_result(self.id))
+
+    async def arefresh(self) -> None:
+        """Do as ``refresh``, from async code."""
+        self._copy(await self.task.get_backend().aget_result(self.id))
+
+    def _copy(self, newer: object) -> None:
+        for name in (*TASK_REFRESH_ATTRS, "metadata"):
+            object.__setattr__(self, name, getattr(newer, name))
 
     @property
     def job_id(self) -> int:

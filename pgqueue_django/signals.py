@@ -17,6 +17,10 @@ second."""
 lease_lost = Signal()
 """A write was refused, since the job is no longer ours. Arguments: attempt, verb."""
 
+outcome_ignored = Signal()
+"""A handler raised, or returned a value, after the end of ``fenced()``: its job has
+succeeded all the same. Arguments: attempt, outcome."""
+
 outcome_refused = Signal()
 """The database refuses to store an outcome. Arguments: attempt, outcome, error."""
 

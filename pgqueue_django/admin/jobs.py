@@ -26,7 +26,7 @@ from pgqueue_django.models import Job
 from pgqueue_django.stats.jobs import database, parse_id
 
 _NOTHING = "-"
-_JSON = ("args", "kwargs", "result", "errors")
+_JSON = ("args", "kwargs", "result", "errors", "metadata")
 _LOOKUPS = frozenset({"state__exact", "state", "queue", "task"})
 
 
@@ -71,7 +71,7 @@ class JobAdmin(ReadOnlyAdmin):
             {"fields": ("state_mark", "attempts_of", "task", "queue", "priority")},
         ),
         ("Call", {"fields": ("arguments", "keyword_arguments", "idempotency_key")}),
-        ("Outcome", {"fields": ("result_preview", "attempt_errors")}),
+        ("Outcome", {"fields": ("progress", "result_preview", "attempt_errors")}),
         (
             "Times",
             {
@@ -177,6 +177,11 @@ class JobAdmin(ReadOnlyAdmin):
     def result_preview(self, job: Job) -> str:
         """Show what the handler returned."""
         return self._json(job, "result")
+
+    @admin.display(description="progress and metadata")
+    def progress(self, job: Job) -> str:
+        """Show what the handler has said of its job."""
+        return self._json(job, "metadata")
 
     @admin.display(description="errors, newest first")
     def attempt_errors(self, job: Job) -> str:

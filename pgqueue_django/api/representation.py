@@ -5,7 +5,8 @@ from typing import Any, Final
 
 from pgqueue_django.exceptions import InvalidJob
 from pgqueue_django.managers.job_details import JobDetails
-from pgqueue_django.serialization import load_result
+from pgqueue_django.metadata import PROGRESS
+from pgqueue_django.serialization import load_metadata, load_result
 
 # What an attempt's number can be; raw SQL can have put anything there.
 _ATTEMPT: Final = re.compile(r"[0-9]{1,9}")
@@ -19,6 +20,7 @@ def as_json(job: JobDetails) -> dict[str, Any]:
     null and ``result_omitted`` says why.
     """
     result, omitted = _result(job)
+    metadata = _metadata(job)
     return {
         "id": job.id,
         "task": job.task,
@@ -33,6 +35,8 @@ def as_json(job: JobDetails) -> dict[str, Any]:
         "started_at": job.first_claimed_at,
         "claimed_at": job.claimed_at,
         "finished_at": job.finished_at,
+        "progress": metadata.get(PROGRESS),
+        "metadata": {k: v for k, v in metadata.items() if k[:1] != "_"},
         "last_error": _last_error(job),
         "result": result,
         "result_omitted": omitted,
@@ -49,6 +53,14 @@ def _last_error(job: JobDetails) -> dict[str, Any] | None:
         "exception": job.error_exception,
         "message": job.error_message,
     }
+
+
+def _metadata(job: JobDetails) -> dict[str, Any]:
+    """Return it, or nothing where raw SQL has stored what the queue would not."""
+    try:
+        return load_metadata(job.metadata or "{}")
+    except InvalidJob:
+        return {}
 
 
 def _result(job: JobDetails) -> tuple[Any, str | None]:

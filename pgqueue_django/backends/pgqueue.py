@@ -64,6 +64,13 @@ class PgQueueBackend(BaseTaskBackend):
         return read_options(self.alias, self.options)
 
     @property
+    def database(self) -> str:
+        """Alias of the database to which jobs are enqueued."""
+        from pgqueue_django.models import Job
+
+        return self.defaults.database or router.db_for_write(Job)
+
+    @property
     def default_backoff(self) -> BackoffPolicy | None:
         """The wait between attempts, for tasks that do not say."""
         return self.defaults.backoff
@@ -155,8 +162,7 @@ class PgQueueBackend(BaseTaskBackend):
         from pgqueue_django.models import Job
 
         # Reads go there too: a replica may not have the job yet.
-        database = self.defaults.database or router.db_for_write(Job)
-        return Job.objects.db_manager(database)
+        return Job.objects.db_manager(self.database)
 
     def spec_of(
         self, task: AnyTask, args: Sequence[Any], kwargs: Mapping[str, Any]

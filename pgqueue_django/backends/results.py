@@ -63,6 +63,7 @@ def result_of(
         backend=alias,
         errors=task_errors(job.state, errors),
         worker_ids=worker_ids(job.attempts, job.worker, errors),
+        metadata=job.metadata if isinstance(job.metadata, dict) else {},
     )
     if job.state == State.SUCCEEDED:
         object.__setattr__(result, "_return_value", job.result)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import LiteralString
 from uuid import uuid4
 
+from pgqueue_django import limits
 from pgqueue_django.attempts import Attempt, Place, Write, Written
 from pgqueue_django.managers.arrays import array
 from pgqueue_django.managers.sessions import SessionManager, counting
@@ -165,6 +166,46 @@ class HolderVerbs(SessionManager):
         """Set one job aside; False when the lease is lost."""
         return bool(self.park_many([Write(attempt)]).done)
 
+    # --- for handlers -----------------------------------------------------------------
+
+    def holds(self, attempt: Attempt) -> bool:
+        """Tell whether the caller still holds a job."""
+        given = _arrays(attempt.queue, [Write(attempt)])
+        return bool(self.session.rows(sql.STILL_HELD, given))
+
+    def lock(self, attempt: Attempt) -> bool:
+        """Lock a held job until the transaction ends; False when the lease is lost.
+
+        Concurrency:
+            Waits for whoever has the row locked.
+        """
+        return bool(self.session.rows(sql.LOCK_HELD, _fence(attempt)))
+
+    def save_metadata(
+        self, attempt: Attempt, metadata: str, *, stamped: Sequence[str] = ()
+    ) -> int | None:
+        """Add to a held job's metadata.
+
+        Args:
+            attempt: Whose.
+            metadata: A JSON object; its keys take the places of old ones.
+            stamped: Keys of it whose objects get the database's time, as ``at``.
+
+        Returns:
+            The bytes of the job's metadata. With more than ``limits.METADATA_BYTES``
+            nothing was written. None when the lease is lost.
+
+        Concurrency:
+            Waits for whoever has the row locked.
+        """
+        values = _fence(attempt) | {
+            "metadata": metadata,
+            "stamped": list(stamped),
+            "bytes": limits.METADATA_BYTES,
+        }
+        rows = self.session.rows(sql.SAVE_METADATA, values)
+        return rows[0][0] if rows else None
+
     def _write(
         self,
         statement: LiteralString,
@@ -206,6 +247,10 @@ class HolderVerbs(SessionManager):
             "worker": worker,
         }
         return {row[0] for row in self.session.rows(sql.RECORDED, given)}
+
+
+def _fence(attempt: Attempt) -> dict[str, object]:
+    return {"queue": attempt.queue, "id": attempt.id, "token": attempt.token}
 
 
 def _by_queue(writes: Iterable[Write]) -> dict[str, list[Write]]:

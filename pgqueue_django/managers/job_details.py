@@ -6,7 +6,7 @@ from pgqueue_django import limits
 from pgqueue_django.db import Session
 from pgqueue_django.sql import job_details as sql
 
-JsonField = Literal["args", "kwargs", "result", "errors"]
+JsonField = Literal["args", "kwargs", "result", "errors", "metadata"]
 """A column of JSON, which may hold anything of any size."""
 
 # What the queue writes is shorter in bytes; raw SQL can have written anything.
@@ -19,7 +19,8 @@ class JobDetails(NamedTuple):
 
     ``error_attempt`` and what follows are of the newest error. ``result`` is JSON
     text; it is None where there is none, and where ``result_bytes`` is more than
-    ``limits.RESULT_BYTES``.
+    ``limits.RESULT_BYTES``. ``metadata`` is JSON text; None where there is none, or
+    where raw SQL has stored more than ``limits.METADATA_BYTES``.
     """
 
     id: int
@@ -42,6 +43,7 @@ class JobDetails(NamedTuple):
     error_message: str | None
     result_bytes: int | None
     result: str | None
+    metadata: str | None
 
 
 class AttemptError(NamedTuple):
@@ -68,6 +70,7 @@ def describe(session: Session, id_: int) -> JobDetails | None:
         "id": id_,
         "chars": _MESSAGE_CHARS,
         "result_bytes": limits.RESULT_BYTES,
+        "metadata_bytes": limits.METADATA_BYTES,
     }
     rows = session.rows(sql.DESCRIBE, values)
     return JobDetails(*rows[0]) if rows else None

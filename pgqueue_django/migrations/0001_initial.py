@@ -65,6 +65,7 @@ class Migration(migrations.Migration):
                 ("claimed_at", models.DateTimeField(blank=True, null=True)),
                 ("finished_at", models.DateTimeField(blank=True, null=True)),
                 ("result", models.JSONField(blank=True, null=True)),
+                ("metadata", models.JSONField(blank=True, null=True)),
                 ("errors", models.JSONField(default=list)),
             ],
             options={

@@ -18,9 +18,11 @@ from pgqueue_django.texts import preview
 __all__ = [
     "dump_args",
     "dump_kwargs",
+    "dump_metadata",
     "dump_result",
     "load_args",
     "load_kwargs",
+    "load_metadata",
     "load_result",
     "parse_body",
     "preview",
@@ -76,6 +78,22 @@ def dump_result(value: object) -> str:
     return "null" if value is None else write(value, "result", limits.RESULT_BYTES)
 
 
+def dump_metadata(metadata: Mapping[str, object]) -> str:
+    """Write what a handler says of its job as a JSON object.
+
+    Args:
+        metadata: As in ``dump_kwargs``. Its text takes at most
+            ``limits.METADATA_BYTES``.
+
+    Raises:
+        InvalidJobType: As in ``dump_args``, with ``metadata`` as the field.
+        InvalidJob: As in ``dump_args``, with ``metadata`` as the field.
+    """
+    if not isinstance(metadata, Mapping):
+        raise _not_a("dict", metadata, "metadata")
+    return write(metadata, "metadata", limits.METADATA_BYTES)
+
+
 def load_args(text: str) -> list[Any]:
     """Read stored positional arguments.
 
@@ -108,6 +126,21 @@ def load_kwargs(text: str) -> dict[str, Any]:
     value = read_stored(text, "kwargs")
     if type(value) is not dict:
         raise _not_a("dict", value, "kwargs")
+    return value
+
+
+def load_metadata(text: str) -> dict[str, Any]:
+    """Read what a handler has said of its job.
+
+    Args:
+        text: The column as text. Raw SQL can have put anything into it.
+
+    Raises:
+        InvalidJob: The text is no JSON object, or as in ``load_args``.
+    """
+    value = read_stored(text, "metadata")
+    if type(value) is not dict:
+        raise _not_a("dict", value, "metadata")
     return value
 
 

@@ -297,6 +297,47 @@ JOIN pgqueue_job AS job
     ON job.queue = %(queue)s AND job.id = given.id AND job.lease_token = given.token
 """
 
+# Params: queue, id, token. Rows: one if the caller still holds the job. Locks: the row,
+# after whoever has it. Index: key.
+LOCK_HELD: Final[LiteralString] = """
+SELECT id
+FROM pgqueue_job
+WHERE queue = %(queue)s AND id = %(id)s AND lease_token = %(token)s::uuid
+FOR UPDATE
+"""
+
+# Params: queue, id, token; metadata (JSON object), of which each key takes the place of
+# the old one; stamped (keys of metadata, whose objects get the time as "at"); bytes (of
+# all metadata together, at most). Rows: one if the caller still holds the job: how many
+# bytes there are now, or would be if they were not too many. Locks: the row, after
+# whoever has it. Index: key. A HOT update, as no index has the metadata.
+SAVE_METADATA: Final[LiteralString] = """
+WITH given AS MATERIALIZED (
+    SELECT coalesce(jsonb_object_agg(
+        key,
+        CASE WHEN key = ANY(%(stamped)s::text[])
+            THEN value || jsonb_build_object('at', statement_timestamp())
+            ELSE value
+        END
+    ), '{}') AS metadata
+    FROM jsonb_each(%(metadata)s::jsonb)
+), held AS MATERIALIZED (
+    SELECT id,
+        CASE WHEN jsonb_typeof(job.metadata) = 'object' THEN job.metadata ELSE '{}' END
+            || (SELECT metadata FROM given) AS metadata
+    FROM pgqueue_job AS job
+    WHERE queue = %(queue)s AND id = %(id)s AND lease_token = %(token)s::uuid
+    FOR UPDATE
+), saved AS (
+    UPDATE pgqueue_job AS job
+    SET metadata = held.metadata
+    FROM held
+    WHERE job.queue = %(queue)s AND job.id = held.id
+        AND octet_length(held.metadata::text) <= %(bytes)s::integer
+)
+SELECT octet_length(metadata::text) FROM held
+"""
+
 # Params: queue, ids, numbers (of the attempts), worker (identity). Rows: ids of jobs
 # whose attempt of that number this worker has ended: the row says so, or its history
 # does, or the attempt was given back. Locks: none. Index: key.

@@ -9,9 +9,9 @@ from typing import Final, LiteralString
 # ISO 8601 in UTC to the microsecond, the same under any TimeZone and USE_TZ.
 _FORMAT: Final[LiteralString] = """'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'"""
 
-# Params: id, chars (of an error's message, at most), result_bytes (of a result's text;
-# a longer one is NULL). Rows: one for the job if there is one. Locks: none. Index: key.
-# OFFSET 0 keeps the planner from writing the cast of a result twice.
+# Params: id, chars (of an error's message, at most), result_bytes and
+# metadata_bytes (of their texts; a longer one is NULL). Rows: one for the job if there
+# is one. Locks: none. Index: key. OFFSET 0 keeps the planner from writing a cast twice.
 DESCRIBE: Final[LiteralString] = (
     """
 SELECT
@@ -40,10 +40,15 @@ SELECT
     octet_length(result.value),
     CASE
         WHEN octet_length(result.value) <= %(result_bytes)s::integer THEN result.value
+    END,
+    CASE
+        WHEN octet_length(metadata.value) <= %(metadata_bytes)s::integer
+        THEN metadata.value
     END
 FROM pgqueue_job AS job
 CROSS JOIN LATERAL (SELECT job.errors -> -1 OFFSET 0) AS error (entry)
 CROSS JOIN LATERAL (SELECT job.result::text OFFSET 0) AS result (value)
+CROSS JOIN LATERAL (SELECT job.metadata::text OFFSET 0) AS metadata (value)
 WHERE job.id = %(id)s::bigint
 """
 )
@@ -66,7 +71,7 @@ ORDER BY error.position DESC
 LIMIT %(limit)s::integer
 """
 
-# Params: id, field (args, kwargs, result or errors), start (1 is the first character),
+# Params: id, field (a column of JSON), start (1 is the first character),
 # chars. Rows: that part of the field's text, and the bytes of the whole; NULLs where
 # the field is NULL. Locks: none. Index: key.
 SLICE: Final[LiteralString] = """
@@ -81,6 +86,7 @@ CROSS JOIN LATERAL (
             WHEN 'kwargs' THEN job.kwargs
             WHEN 'result' THEN job.result
             WHEN 'errors' THEN job.errors
+            WHEN 'metadata' THEN job.metadata
         END
     )::text
     OFFSET 0

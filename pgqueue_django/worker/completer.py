@@ -14,6 +14,7 @@ from pgqueue_django.managers.jobs import JobManager
 from pgqueue_django.models import Job
 from pgqueue_django.outcomes import (
     Cancelled,
+    Committed,
     Failed,
     Outcome,
     Released,
@@ -241,7 +242,13 @@ class Completer:
 
 _Recorder = Callable[[JobManager, list[Write]], Written]
 
+
+def _write_nothing(_jobs: JobManager, writes: list[Write]) -> Written:
+    return Written([write.attempt for write in writes], [], [])
+
+
 _RECORDERS: dict[type[Outcome], _Recorder] = {
+    Committed: _write_nothing,
     Succeeded: JobManager.ack_many,
     Retried: JobManager.retry_many,
     Failed: JobManager.fail_many,

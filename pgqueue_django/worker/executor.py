@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable
 from functools import lru_cache
 from inspect import iscoroutinefunction
-from threading import Event
 from typing import Any
 
 from asgiref.sync import async_to_sync
@@ -28,6 +27,7 @@ from pgqueue_django.registry import registry
 from pgqueue_django.serialization import dump_result, load_args, load_kwargs
 from pgqueue_django.specs import clean_delay
 from pgqueue_django.tasks import QueueTask, as_queue_task
+from pgqueue_django.worker.held import HeldJob, Notes
 from pgqueue_django.worker.leases import Lease
 from pgqueue_django.worker.timeouts import TimeLimits
 
@@ -39,10 +39,12 @@ class Executor:
 
     Args:
         time_limits: Where handlers with a timeout are watched.
+        notes: Where handlers write of their jobs; None is Django's connection.
     """
 
-    def __init__(self, time_limits: TimeLimits) -> None:
+    def __init__(self, time_limits: TimeLimits, notes: Notes | None = None) -> None:
         self._time_limits = time_limits
+        self._notes = notes or Notes()
 
     def run(self, attempt: Attempt, lease: Lease) -> Outcome:
         """Run one attempt.
@@ -53,8 +55,19 @@ class Executor:
 
         Returns:
             How it ended. Whatever the handler raises, SystemExit and KeyboardInterrupt
-            included, is a failed attempt.
+            included, is a failed attempt; after its success is committed it is
+            signalled, and no more.
         """
+        outcome = self._run(attempt, lease)
+        if lease.committed is None:
+            return outcome
+        if outcome not in (Succeeded("null"), Succeeded(lease.committed.result)):
+            signals.outcome_ignored.send_robust(
+                Executor, attempt=attempt, outcome=outcome
+            )
+        return lease.committed
+
+    def _run(self, attempt: Attempt, lease: Lease) -> Outcome:
         found = registry.find(attempt.task)
         if found is None:
             return Released()
@@ -66,7 +79,7 @@ class Executor:
         signals.job_started.send_robust(Executor, attempt=attempt)
         try:
             if task.takes_context:
-                args.insert(0, _context(task, attempt, lease.should_stop))
+                args.insert(0, _context(task, lease, self._notes))
             value = self._call(task.func, args, kwargs, attempt.timeout_seconds)
             return Succeeded(dump_result(value))
         except BaseException as error:  # noqa: BLE001 - only a real signal ends a worker
@@ -101,15 +114,16 @@ async def _within(
         raise
 
 
-def _context(
-    task: QueueTask[..., Any], attempt: Attempt, should_stop: Event
-) -> JobContext:
+def _context(task: QueueTask[..., Any], lease: Lease, notes: Notes) -> JobContext:
+    attempt, backend = lease.attempt, task.get_backend()
+    result: Any = backend.get_result(str(attempt.id))
     return JobContext(
-        task_result=task.get_backend().get_result(str(attempt.id)),
+        task_result=result,
         job_id=attempt.id,
         attempt=attempt.number,
         max_attempts=attempt.max_attempts,
-        should_stop=should_stop,
+        should_stop=lease.should_stop,
+        _hold=HeldJob(lease, notes, using=getattr(backend, "database", None)),
     )
 
 

@@ -5,6 +5,7 @@ from threading import Event, Lock
 from time import monotonic
 
 from pgqueue_django.attempts import Attempt
+from pgqueue_django.outcomes import Committed
 
 
 class Lease:
@@ -12,13 +13,15 @@ class Lease:
 
     Times are this process's monotonic clock. It was read before the statement that made
     the lease, so the lease ends here before it does in the database. ``doubtful`` is
-    one whose outcome was sent to the database, and no answer came.
+    one whose outcome was sent to the database, and no answer came. ``committed`` is the
+    success that the handler's own transaction has recorded.
     """
 
     __slots__ = (
         "_should_stop",
         "_stopped",
         "attempt",
+        "committed",
         "doubtful",
         "expires",
         "given_up",
@@ -31,6 +34,7 @@ class Lease:
         self.expires = expires
         self.given_up = False
         self.doubtful = False
+        self.committed: Committed | None = None
         self._stopped = False
         self._should_stop: Event | None = None
 
@@ -43,6 +47,15 @@ class Lease:
             if self._stopped:
                 self._should_stop.set()
         return self._should_stop
+
+    def extended(self, since: float, seconds: float) -> None:
+        """Note that it lasts so long from ``since`` (monotonic) on.
+
+        It is renewed when as much of it is left as of any other lease.
+        """
+        length = self.expires - self.taken
+        self.expires = since + seconds
+        self.taken = self.expires - length
 
     def stop(self) -> None:
         """Tell the handler."""
@@ -119,7 +132,9 @@ class Leases:
         before = monotonic() - age
         with self._lock:
             return [
-                lease.attempt for lease in self._held.values() if lease.taken <= before
+                lease.attempt
+                for lease in self._held.values()
+                if lease.taken <= before and lease.committed is None
             ]
 
     def give_up_overdue(self) -> list[Attempt]:
@@ -136,7 +151,9 @@ class Leases:
             ended = [
                 lease
                 for lease in self._held.values()
-                if lease.expires <= now and not lease.given_up
+                if lease.expires <= now
+                and not lease.given_up
+                and lease.committed is None
             ]
             for lease in ended:
                 lease.given_up = True

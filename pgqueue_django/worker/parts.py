@@ -24,6 +24,7 @@ from pgqueue_django.worker.claimer import Claimer
 from pgqueue_django.worker.completer import Completer
 from pgqueue_django.worker.executor import Executor
 from pgqueue_django.worker.heartbeat import Heartbeat
+from pgqueue_django.worker.held import Notes
 from pgqueue_django.worker.lanes import Lanes
 from pgqueue_django.worker.leases import Leases
 from pgqueue_django.worker.listener import ECHO, Listener
@@ -58,7 +59,8 @@ class Parts:
         self._claiming = True
         self.leases = Leases(options.lease)
         self.time_limits = TimeLimits()
-        self._executor = Executor(self.time_limits)
+        self._notes = Notes(self._session("notes"))
+        self._executor = Executor(self.time_limits, self._notes)
         self.pool = ThreadPool(
             options.threads, self._run, self._room_made, close_handler_connections
         )
@@ -304,6 +306,7 @@ class Parts:
                 session.abort()
             self._join_loops()
         self.pool.join(_JOIN)
+        self._notes.close(_JOIN)
 
     def _join_loops(self) -> bool:
         deadline = monotonic() + _JOIN

@@ -48,6 +48,35 @@ def test_shows_the_newest_error_without_its_traceback(api):
     }
 
 
+def test_shows_what_the_handler_has_said(api):
+    attempt = factories.claimed()
+    nothing = read(api, attempt.id)
+    assert (nothing["progress"], nothing["metadata"]) == (None, {})
+
+    said = '{"file": "a.csv", "_progress": {"done": 1, "total": 2, "note": "half"}}'
+    Job.objects.save_metadata(attempt, said, stamped=["_progress"])
+    shown = read(api, attempt.id)
+    assert shown["metadata"] == {"file": "a.csv"}
+    assert shown["progress"].pop("at")
+    assert shown["progress"] == {"done": 1, "total": 2, "note": "half"}
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "'[1]'",
+        "jsonb_build_object('a', repeat('x', 70000))",
+        "('{\"a\": 1' || repeat('0', 5000) || '}')::jsonb",
+        "(repeat('[', 6000) || repeat(']', 6000))::jsonb",
+    ],
+)
+def test_metadata_that_the_queue_would_not_store_is_left_out(api, odd):
+    job = factories.queued()
+    put(job.id, metadata=odd)
+    shown = read(api, job.id)
+    assert (shown["progress"], shown["metadata"]) == (None, {})
+
+
 def test_takes_one_query_for_the_job(api, django_assert_num_queries):
     job = factories.queued()
     # The token with its user, the user's own permissions, those of groups, the job.

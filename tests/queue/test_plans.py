@@ -68,6 +68,10 @@ CLAIM: dict[str, object] = {
     "id": 1,
     "queues": ["q1", "q2", "q9"],
 }
+NOTE: dict[str, object] = {
+    "queue": "q1", "id": 1, "token": uuid4(), "metadata": "{}", "stamped": [],
+    "bytes": 1_000,
+}  # fmt: skip
 ONE: dict[str, object] = {
     "queue": "q1", "task": "t", "args": "[]", "kwargs": "{}", "priority": 0,
     "run_at": None, "delay": 0.0, "max_attempts": 5, "timeout": None,
@@ -102,6 +106,8 @@ STATEMENTS: dict[str, Statement] = {
             "STILL_HELD",
         )
     },
+    "LOCK_HELD": (holding.LOCK_HELD, NOTE, {KEY}),
+    "SAVE_METADATA": (holding.SAVE_METADATA, NOTE, {KEY}),
     "PROMOTE": (jobs.PROMOTE, {"limit": 1_000}, {KEY, f"{TABLE}_due"}),
     "PROMOTE_ALONE": (jobs.PROMOTE_ALONE, {"limit": 1_000}, {KEY, f"{TABLE}_due"}),
     "NEXT_DUE": (jobs.NEXT_DUE, {}, {f"{TABLE}_due"}),

@@ -1,6 +1,6 @@
 import pytest
 
-from pgqueue_django import JobContext
+from pgqueue_django import JobContext, LeaseLost
 from pgqueue_django.compat import TaskContext
 from tests.tasks import handlers
 
@@ -34,6 +34,15 @@ def test_should_stop_is_an_event_of_its_own(context):
     context.should_stop.set()
     assert context.should_stop.wait(0)
     assert not other.should_stop.is_set()
+
+
+@pytest.mark.parametrize(
+    ("write", "args"),
+    [("fenced", []), ("save_metadata", [{}]), ("progress", [1]), ("extend", [1])],
+)
+def test_says_so_where_no_worker_holds_the_job(context, write, args):
+    with pytest.raises(LeaseLost, match="no worker holds"):
+        getattr(context, write)(*args)
 
 
 def test_is_the_first_argument(context):

@@ -7,6 +7,7 @@ import pytest
 from pgqueue_django import signals
 from pgqueue_django.outcomes import (
     Cancelled,
+    Committed,
     Failed,
     Released,
     Retried,
@@ -136,6 +137,7 @@ def test_a_receiver_that_fails_stops_nothing(caplog):
 
 def test_outcomes_are_of_known_kinds():
     assert set(_RECORDERS) == {
+        Committed,
         Succeeded,
         Retried,
         Failed,

@@ -27,6 +27,7 @@ from pgqueue_django.registry import registry
 from pgqueue_django.serialization import dump_result, load_args, load_kwargs
 from pgqueue_django.specs import clean_delay
 from pgqueue_django.tasks import QueueTask, as_queue_task
+from pgqueue_django.worker.announcing import Announcer
 from pgqueue_django.worker.held import HeldJob, Notes
 from pgqueue_django.worker.leases import Lease
 from pgqueue_django.worker.timeouts import TimeLimits
@@ -58,32 +59,26 @@ class Executor:
             included, is a failed attempt; after its success is committed it is
             signalled, and no more.
         """
-        outcome = self._run(attempt, lease)
-        if lease.committed is None:
-            return outcome
-        if outcome not in (Succeeded("null"), Succeeded(lease.committed.result)):
-            signals.outcome_ignored.send_robust(
-                Executor, attempt=attempt, outcome=outcome
-            )
-        return lease.committed
-
-    def _run(self, attempt: Attempt, lease: Lease) -> Outcome:
         found = registry.find(attempt.task)
         if found is None:
             return Released()
         task = as_queue_task(found)
+        announcer = Announcer(task, attempt.id)
         try:
             args, kwargs = load_args(attempt.args), load_kwargs(attempt.kwargs)
         except InvalidJob as error:
-            return Failed(Failure.of(error))
+            return announcer.ended(Failed(Failure.of(error)))
         signals.job_started.send_robust(Executor, attempt=attempt)
+        announcer.started()
         try:
             if task.takes_context:
                 args.insert(0, _context(task, lease, self._notes))
             value = self._call(task.func, args, kwargs, attempt.timeout_seconds)
-            return Succeeded(dump_result(value))
+            outcome: Outcome = Succeeded(dump_result(value))
         except BaseException as error:  # noqa: BLE001 - only a real signal ends a worker
-            return _judge(error, task, attempt)
+            # In here, where receivers of Django's signals find the exception.
+            return announcer.ended(_kept(_judge(error, task, attempt), lease))
+        return announcer.ended(_kept(outcome, lease))
 
     def _call(
         self,
@@ -125,6 +120,17 @@ def _context(task: QueueTask[..., Any], lease: Lease, notes: Notes) -> JobContex
         should_stop=lease.should_stop,
         _hold=HeldJob(lease, notes, using=getattr(backend, "database", None)),
     )
+
+
+def _kept(outcome: Outcome, lease: Lease) -> Outcome:
+    """Return the outcome that counts: a success that is committed comes before all."""
+    if lease.committed is None:
+        return outcome
+    if outcome not in (Succeeded("null"), Succeeded(lease.committed.result)):
+        signals.outcome_ignored.send_robust(
+            Executor, attempt=lease.attempt, outcome=outcome
+        )
+    return lease.committed
 
 
 def _judge(

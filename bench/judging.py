@@ -19,8 +19,9 @@ _TURNS: Final[LiteralString] = (
     " FROM bench_turn ORDER BY id"
 )
 _MARKS: Final[LiteralString] = (
-    "SELECT job, token::text, step, attempt, pid, at FROM bench_mark ORDER BY at"
+    "SELECT job, token::text, step, attempt, worker, at FROM bench_mark ORDER BY at"
 )
+_WORKERS: Final[LiteralString] = "SELECT identity, pid FROM bench_worker"
 _TOTALS: Final[LiteralString] = (
     "SELECT event, sum(count)::bigint FROM pgqueue_counter GROUP BY event"
 )
@@ -57,13 +58,13 @@ class Turn(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A beginning or an end of work, as the handler in the process ``pid`` saw it."""
+    """A beginning or an end of work, as the handler saw it."""
 
     job: int
     token: str
     step: str
     attempt: int
-    pid: int
+    worker: str
     at: datetime
 
 
@@ -75,6 +76,8 @@ class Books:
     turns: Mapping[int, list[Turn]]
     marks: Mapping[int, list[Mark]]
     totals: Mapping[str, int]
+    pids: Mapping[str, int]
+    """Processes of workers, by identity; one that was killed as it started has none."""
 
     @classmethod
     def read(cls, connection: Connection) -> "Books":
@@ -87,7 +90,8 @@ class Books:
         for one in connection.execute(_MARKS):
             marks[one[0]].append(Mark(*one))
         totals = {event: int(n) for event, n in connection.execute(_TOTALS)}
-        return cls(rows, turns, marks, totals)
+        pids: dict[str, int] = dict(connection.execute(_WORKERS).fetchall())
+        return cls(rows, turns, marks, totals, pids)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +140,7 @@ def judge(
     *,
     acknowledged: Collection[int] = (),
     ends: Mapping[str, str] | None = None,
-    hurt: Callable[[str], bool] = lambda _: True,
+    hurt: Collection[int] | None = None,
 ) -> Verdict:
     """Judge a run when all of its workers have ended.
 
@@ -145,13 +149,17 @@ def judge(
         acknowledged: Ids of jobs whose enqueue was acknowledged, beside the rows.
         ends: The right end state by task, where it is not ``succeeded``. A job that
             somebody has cancelled may be ``cancelled`` whatever its task.
-        hurt: Whether something was done to the worker of an identity (or to its
-            server, or the way there), so that its attempts may be interrupted.
+        hurt: The processes to which something was done, so that their attempts may be
+            interrupted; None when anybody's may, as for a server that was away.
     """
     books = Books.read(connection)
+
+    def was_hurt(worker: str) -> bool:
+        return hurt is None or books.pids.get(worker) in {None, *hurt}
+
     wrong = _Wrong()
     for id_ in books.rows.keys() | set(acknowledged):
-        _judge_job(id_, books, ends or {}, hurt, wrong)
+        _judge_job(id_, books, ends or {}, was_hurt, wrong)
     counters_agree = _judge_counters(books, wrong)
     began = {id_: {m.token for m in each} for id_, each in books.marks.items()}
     return Verdict(
@@ -262,9 +270,9 @@ def _disagreements(row: Row, turns: list[Turn], marks: list[Mark]) -> _Found:
         yield "attempts", f"the row says {row.attempts}, its turns {counted}"
     claims = {(t.token, t.attempt): t.worker for t in turns if t.what == "claimed"}
     for one in marks:
-        # An identity is a name, the process's number, and a random part.
-        if f"-{one.pid}-" not in claims.get((one.token, one.attempt), ""):
-            yield "attempts", f"marked by {one.token} of {one.pid}, not claimed so"
+        claimed_by = claims.get((one.token, one.attempt))
+        if claimed_by is None or one.worker not in {"", claimed_by}:
+            yield "attempts", f"marked by {one.token} of {one.worker}, not claimed so"
 
 
 def _interrupted(books: Books, id_: int) -> int:

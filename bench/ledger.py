@@ -37,10 +37,11 @@ _PAUSE: Final = 0.05
 
 _BOOKS: Final[LiteralString] = """
 CREATE TABLE bench_mark (
-    job bigint, token uuid, step text, attempt integer NOT NULL, pid integer NOT NULL,
+    job bigint, token uuid, step text, attempt integer NOT NULL, worker text NOT NULL,
     at timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (job, token, step)
 );
+CREATE TABLE bench_worker (identity text PRIMARY KEY, pid integer NOT NULL);
 CREATE TABLE bench_turn (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     at timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -98,12 +99,21 @@ CREATE TRIGGER bench_note_turn AFTER UPDATE ON pgqueue_job FOR EACH ROW
 
 # A mark whose answer was lost on the way is written again.
 _MARK: Final[LiteralString] = """
-INSERT INTO bench_mark (job, token, step, attempt, pid) VALUES (%s, %s, %s, %s, %s)
+INSERT INTO bench_mark (job, token, step, attempt, worker) VALUES (%s, %s, %s, %s, %s)
 ON CONFLICT DO NOTHING
+"""
+
+_WORKER: Final[LiteralString] = """
+INSERT INTO bench_worker (identity, pid) VALUES (%s, %s) ON CONFLICT DO NOTHING
 """
 
 _current: ContextVar[Attempt] = ContextVar("attempt")
 _own = local()
+
+
+class _Process:
+    identity = ""
+    """Of this process's worker; empty at its very start."""
 
 
 def open_books(connection: Connection) -> None:
@@ -116,8 +126,17 @@ def _note_attempt(*, attempt: Attempt, **_: Any) -> None:
     _current.set(attempt)
 
 
-# Handlers are not told their tokens; the signal tells them, in the handler's thread.
+def _note_worker(*, identity: str, **_: Any) -> None:
+    # A supervisor chooses its children's identities, so their pids are not in them.
+    _Process.identity = identity
+    _write(_WORKER, (identity, os.getpid()), patience=5.0)
+    close()
+
+
+# Handlers are not told their tokens; the signals tell them, in the handler's thread and
+# in the worker's process.
 signals.job_started.connect(_note_attempt, dispatch_uid="bench.ledger.attempt")
+signals.worker_started.connect(_note_worker, dispatch_uid="bench.ledger.worker")
 
 
 def token() -> str:
@@ -147,15 +166,23 @@ def entered() -> Iterator[str]:
 def mark(step: str) -> None:
     """Write one mark, through lost connections."""
     attempt = _current.get()
-    values = (attempt.id, attempt.token, step, attempt.number, os.getpid())
-    deadline = monotonic() + _PATIENCE
-    while not _written(values, or_raise=monotonic() > deadline):
+    values = (attempt.id, attempt.token, step, attempt.number, _Process.identity)
+    _write(_MARK, values, patience=_PATIENCE)
+
+
+def _write(
+    statement: LiteralString, values: tuple[object, ...], *, patience: float
+) -> None:
+    deadline = monotonic() + patience
+    while not _written(statement, values, or_raise=monotonic() > deadline):
         Event().wait(_PAUSE)
 
 
-def _written(values: tuple[object, ...], *, or_raise: bool) -> bool:
+def _written(
+    statement: LiteralString, values: tuple[object, ...], *, or_raise: bool
+) -> bool:
     try:
-        _connected().execute(_MARK, values)
+        _connected().execute(statement, values)
     except (psycopg.OperationalError, psycopg.InterfaceError):
         close()
         if or_raise:

@@ -13,7 +13,7 @@ from pgqueue_django.bench.sites import DEFAULT
 
 _NO_BOOKS = (
     "DROP TRIGGER bench_note_turn ON pgqueue_job; DROP FUNCTION bench_note_turn;"
-    " DROP TABLE bench_turn, bench_mark"
+    " DROP TABLE bench_turn, bench_mark, bench_worker"
 )
 
 

@@ -13,6 +13,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 SMALL = {
     "crash": ["--jobs=60", "--processes=3"],
     "crash --supervised": ["--jobs=60", "--processes=4"],
+    "stops": ["--jobs=600", "--stops=2"],
+    "stops --processes=2": ["--jobs=600", "--stops=2"],
 }
 
 

@@ -22,6 +22,7 @@ _OUTAGE_INTERVAL = 5.0
 
 class _Outage:
     last_line = float("-inf")
+    is_told = False
 
 
 def _receive(signal: Signal) -> Callable[[Receiver], Receiver]:
@@ -178,6 +179,7 @@ def log_loop_failed(*, loop: str, error: Exception, wait: float, **_: Any) -> No
     now = monotonic()
     if now - _Outage.last_line >= _OUTAGE_INTERVAL:
         _Outage.last_line = now
+        _Outage.is_told = True
         logger.warning(
             "%s: %s: %s; trying again in %.1f s",
             loop,
@@ -189,7 +191,10 @@ def log_loop_failed(*, loop: str, error: Exception, wait: float, **_: Any) -> No
 
 @_receive(signals.loop_recovered)
 def log_loop_recovered(*, loop: str, after: float, **_: Any) -> None:
-    """Log the end of a loop's trouble."""
+    """Log the end of trouble that was told, once for all loops."""
+    if not _Outage.is_told:
+        return
+    _Outage.is_told = False
     logger.info("%s: works again after %.1f s", loop, after)
 
 

@@ -37,6 +37,9 @@ _READ_COMMITTED: LiteralString = (
 # read all of it, and go on to when it has millions of rows.
 _KEEP_TO_INDEXES: LiteralString = "SET enable_seqscan = off"
 
+# A statement that took so long (seconds) was held up, and so were those of others.
+_HELD_UP = 1.0
+
 
 class WorkerSession:
     """Statements on a connection that no handler can touch.
@@ -61,6 +64,8 @@ class WorkerSession:
         self._connection: psycopg.Connection[Row] | None = None
         self._busy_since: float | None = None
         self._closing = Lock()
+        self._refused = False
+        self._trouble = float("-inf")
 
     def rows(self, statement: LiteralString, params: Params) -> list[Row]:
         """See Session. A connection found broken is closed before the error leaves."""
@@ -122,6 +127,15 @@ class WorkerSession:
         since = self._busy_since
         return since is not None and monotonic() - since > self._limit
 
+    def calm_for(self) -> float:
+        """Return for how long the server has been well, as far as it is known here.
+
+        Returns:
+            Seconds since the server started, since it let us in again after it had
+            refused, or since it held a statement up; the least of them.
+        """
+        return monotonic() - self._trouble
+
     def abort(self) -> None:
         """Cut the connection from another thread, so that its statement fails now."""
         # Under the lock, or the number could be another file's by now; on a copy, as
@@ -134,11 +148,13 @@ class WorkerSession:
 
     @contextmanager
     def _bounded(self) -> Iterator[psycopg.Connection[Row]]:
-        self._busy_since = monotonic()
+        self._busy_since = since = monotonic()
         try:
             with self._closing_if_broken():
                 yield self._opened()
         finally:
+            if monotonic() - since > _HELD_UP:
+                self._trouble = monotonic()
             self._busy_since = None
 
     @contextmanager
@@ -160,12 +176,16 @@ class WorkerSession:
         return self._connection
 
     def _open(self) -> psycopg.Connection[Row]:
+        refused, self._refused = self._refused, True
         connection = psycopg.connect(**self._parameters())
         try:
-            self._prepare_connection(connection)
+            uptime = self._prepare_connection(connection)
         except BaseException:
             connection.close()
             raise
+        self._refused = False
+        since = monotonic() - (0.0 if refused else uptime)
+        self._trouble = max(self._trouble, since)
         return connection
 
     def _parameters(self) -> dict[str, Any]:
@@ -183,15 +203,17 @@ class WorkerSession:
             "prepare_threshold": threshold,
         }
 
-    def _prepare_connection(self, connection: psycopg.Connection[Row]) -> None:
+    def _prepare_connection(self, connection: psycopg.Connection[Row]) -> float:
+        """Make a connection ours; return for how long the server has run (seconds)."""
         role = connections[self._alias].settings_dict["OPTIONS"].get("assume_role")
         if role:
             connection.execute(
                 psycopg.sql.SQL("SET ROLE {}").format(psycopg.sql.Identifier(role))
             )
-        isolation, read_only = connection.execute(
+        isolation, read_only, uptime = connection.execute(
             "SELECT current_setting('transaction_isolation'),"
-            " current_setting('transaction_read_only')"
+            " current_setting('transaction_read_only'),"
+            " date_part('epoch', clock_timestamp() - pg_postmaster_start_time())"
         ).fetchall()[0]
         if read_only == "on":
             raise psycopg.errors.ReadOnlySqlTransaction(
@@ -201,6 +223,7 @@ class WorkerSession:
             connection.execute(_READ_COMMITTED)
         if self._prepare:
             connection.execute(_KEEP_TO_INDEXES)
+        return float(uptime)
 
 
 def _idle(connection: psycopg.Connection[Row]) -> bool:

@@ -9,7 +9,8 @@ from pgqueue_django.backoff import Backoff
 from pgqueue_django.db import is_passing
 
 # After a lost connection: quickly at first, since most restarts take a second or two.
-_BACKOFF = Backoff(base=0.1, factor=2.0, cap=5.0, jitter=0.5)
+# The longest wait (seconds) is what work stands still for when the server is back.
+_BACKOFF = Backoff(base=0.1, factor=2.0, cap=1.0, jitter=0.5)
 
 # Errors in a row that no wait mends. So many are no accident: the process is of no use,
 # and its supervisor should know.
@@ -38,7 +39,7 @@ class Recovery:
         self._failures = 0
         self._unexpected = 0
         self.failing_since: float | None = None
-        self.last_success = monotonic()
+        self.last_success = self.well_since = monotonic()
 
     @property
     def hopeless(self) -> bool:
@@ -65,6 +66,7 @@ class Recovery:
             signals.loop_recovered.send_robust(Recovery, loop=self._name, after=after)
             self._failures = self._unexpected = 0
             self.failing_since = None
+            self.well_since = self.last_success
 
 
 class Loop:

@@ -256,11 +256,13 @@ class Parts:
 
     def _only_heartbeat_fails(self) -> bool:
         failing_since = self._heartbeat_loop.recovery.failing_since
-        if not failing_since or monotonic() - failing_since <= self._options.lease:
+        if not failing_since:
             return False
-        # The promoter asks the database something at each look.
+        # The promoter asks the database something at each look. When an outage ends, it
+        # may be the first to know: it has to have been well for as long as a lease.
         promoter = self._turns.recoveries[self._promoter.name]
-        return not promoter.failing_since
+        both_since = max(failing_since, promoter.well_since)
+        return promoter.last_success - both_since > self._options.lease
 
     def finished(self) -> bool:
         """Tell whether all that was asked for is done: drained, or enough jobs run."""

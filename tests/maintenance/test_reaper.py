@@ -1,10 +1,15 @@
 """The reaper looks when a lease ends, and seldom else."""
 
 import pytest
+from django.db import OperationalError, connection
 
+from pgqueue_django.db import WorkerSession
 from pgqueue_django.maintenance.reaper import Reaper
 from pgqueue_django.models import Job
 from tests import factories
+from tests.proxy import proxied
+from tests.waiting import wait_until
+from tests.worker.conftest import extra_alias
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -57,4 +62,66 @@ def test_waits_a_little_for_a_row_that_somebody_has_locked(reaper, connect):
         assert 0 < reaper.run_once() < 1
 
     assert reaper.run_once() == 0
+    assert Job.objects.get(pk=id_).state == "queued"
+
+
+@pytest.fixture
+def proxy():
+    with (
+        proxied(connection.settings_dict) as (made, settings_dict),
+        extra_alias("proxied", settings_dict),
+    ):
+        yield made
+
+
+@pytest.fixture
+def far_reaper(proxy, due):
+    """Return a reaper on the other side of a proxy, which has looked once."""
+    session = WorkerSession("proxied", name="pgqueue test far")
+    reaper = Reaper(session, 60, due.append)
+    reaper.run_once()
+    yield reaper
+    session.close()
+
+
+def outage(proxy, reaper, *refused):
+    """Cut the reaper off; let it be refused in vain so often."""
+    proxy.refuse()
+    proxy.cut()
+    for _ in refused:
+        with pytest.raises(OperationalError):
+            reaper.run_once()
+    proxy.allow()
+
+
+def test_after_an_outage_holders_get_a_grace_to_renew(proxy, far_reaper, monkeypatch):
+    monkeypatch.setattr("pgqueue_django.maintenance.reaper._GRACE", 0.3)
+    id_ = ends_in(-1)
+    outage(proxy, far_reaper, "the cut", "a refusal")
+
+    assert 0 < far_reaper.run_once() <= 0.3
+    assert Job.objects.get(pk=id_).state == "running"
+
+    wait_until(lambda: far_reaper.run_once() == 0)
+    assert Job.objects.get(pk=id_).state == "queued"
+
+
+def test_a_connection_that_broke_alone_is_no_outage(proxy, far_reaper):
+    id_ = ends_in(-1)
+    proxy.cut()
+    with pytest.raises(OperationalError):
+        far_reaper.run_once()
+
+    assert far_reaper.run_once() == 0
+    assert Job.objects.get(pk=id_).state == "queued"
+
+
+def test_a_server_that_is_never_well_gets_no_grace_for_ever(proxy, far_reaper):
+    id_ = ends_in(-1)
+    for _ in range(3):
+        outage(proxy, far_reaper, "the cut", "a refusal")
+        assert far_reaper.run_once() > 1
+
+    outage(proxy, far_reaper, "the cut", "a refusal")
+    assert far_reaper.run_once() == 0
     assert Job.objects.get(pk=id_).state == "queued"

@@ -1,0 +1,55 @@
+"""An outage of the server costs no job an attempt, however long it lasts."""
+
+import logging
+
+from pgqueue_django import signals
+from pgqueue_django.worker.loop import Recovery
+from tests import factories
+from tests.waiting import wait_until
+from tests.worker import handlers
+from tests.worker.conftest import WAIT, add, finished, pause
+
+LEASE = 1.0
+
+
+def test_an_outage_that_outlasts_all_leases_is_nobodys_lost_lease(
+    start_worker, proxy, heard
+):
+    ids = [add(handlers.wait_at, f"gate {number}") for number in range(4)]
+    workers = [start_worker(database="proxied", lease=LEASE) for _ in range(2)]
+    for number in range(4):
+        assert handlers.gates[f"gate {number}"].arrived.wait(WAIT)
+
+    proxy.refuse(sqlstate="57P03")
+    proxy.cut()
+    pause(2 * LEASE)
+    proxy.allow()
+    # Renewed again, or already run a second time.
+    wait_until(
+        lambda: min(factories.seconds_from_now(i, "lease_expires_at") for i in ids) > 0
+    )
+    for number in range(4):
+        handlers.gates[f"gate {number}"].opened.set()
+
+    assert [finished(id_).attempts for id_ in ids] == [1] * 4
+    assert heard.count("lease_expired") == 0
+    assert [worker.stop() for worker in workers] == [0, 0]
+
+
+def test_work_goes_on_within_two_seconds_after_a_long_outage():
+    recovery = Recovery("test")
+
+    waits = [recovery.failed(OSError("away")) for _ in range(30)]
+
+    assert max(waits) <= 1.0
+    assert min(waits[5:]) >= 0.5
+
+
+def test_many_loops_tell_of_one_outage_once(caplog):
+    caplog.set_level(logging.INFO, logger="pgqueue_django")
+    for number in range(5):
+        signals.loop_failed.send(None, loop=f"{number}", error=OSError("x"), wait=1.0)
+    for number in range(5):
+        signals.loop_recovered.send(None, loop=f"{number}", after=1.0)
+
+    assert len(caplog.records) <= 2

@@ -1,7 +1,8 @@
 """Kill random workers with SIGKILL: ``python -m bench.crash``.
 
 With ``--supervised`` the workers are children of supervisors, and what is killed is by
-turns a child, a supervisor without its children, and a supervisor with them.
+turns a child, a supervisor without its children, and a supervisor with them. With an
+``--interval`` of 2 s and more, jobs have to start again in time, too.
 """
 
 import os
@@ -179,4 +180,6 @@ if __name__ == "__main__":
         supervised=False,
     ).parse_args()
     name = "crash_supervised" if given.supervised else "crash"
+    if given.interval >= _QUIET:
+        name = "recovery"
     main(name, "bench.crash:run", given)

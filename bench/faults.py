@@ -240,9 +240,11 @@ class Trial:
 
     def enqueue_work(self, jobs: int, low: float = 10, high: float = 50) -> None:
         """Enqueue jobs that take from ``low`` to ``high`` milliseconds."""
+        from bench.fault_tasks import WORK
+
         kwargs = [{"ms": self.random.uniform(low, high)} for _ in range(jobs)]
         # Faults come thick: a job may be interrupted far more often than in life.
-        self.enqueue("bench.work", kwargs, max_attempts=50)
+        self.enqueue(WORK, kwargs, max_attempts=50)
 
     def left(self) -> int:
         """Return how many jobs have not finished."""

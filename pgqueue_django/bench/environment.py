@@ -44,7 +44,7 @@ def environment(connection: Connection) -> dict[str, Any]:
         "cpus": os.cpu_count(),
         "memory_mb": _memory_mb(),
         "load_at_start": round(os.getloadavg()[0], 2),
-        "server_is_local": _is_local(connection),
+        "server_is_local": is_local(connection),
         "server": _server_settings(connection),
     }
 
@@ -57,7 +57,8 @@ def _server_settings(connection: Connection) -> dict[str, str]:
     return {str(name): str(value) for name, value in sorted(rows.fetchall())}
 
 
-def _is_local(connection: Connection) -> bool:
+def is_local(connection: Connection) -> bool:
+    """Tell whether the server runs on this machine."""
     host = connection.info.hostaddr or connection.info.host
     return host.startswith("/") or host in {"", "127.0.0.1", "::1"}
 

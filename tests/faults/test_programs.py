@@ -13,6 +13,9 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 SMALL = {
     "crash": ["--jobs=60", "--processes=3"],
     "crash --supervised": ["--jobs=60", "--processes=4"],
+    "stall": ["--jobs=80"],
+    "poison": ["--jobs=100", "--times=1", "--processes=2"],
+    "restart": ["--jobs=150", "--rounds=immediate"],
     "stops": ["--jobs=600", "--stops=2"],
     "stops --processes=2": ["--jobs=600", "--stops=2"],
 }

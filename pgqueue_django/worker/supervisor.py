@@ -37,12 +37,24 @@ _PATIENCE = 5.0
 # their leases say it.
 _GIVE_UP_TRIES = 20
 
+# How often they are looked for when the child was killed: the server may still be at
+# its last statement, which claims jobs or has their rows locked.
+_LOOKS = 10
+
 
 @dataclass(slots=True)
 class _Child:
     pid: int
     identity: str
     started: float
+
+
+@dataclass(slots=True)
+class _Abandoned:
+    """What is left to do for the jobs of a dead child."""
+
+    looks: int
+    tries: int = _GIVE_UP_TRIES
 
 
 class Supervisor:
@@ -75,7 +87,7 @@ class Supervisor:
         self._children: dict[int, _Child] = {}
         self._starts: list[float] = [0.0] * processes
         self._early_deaths = 0
-        self._abandoned: dict[str, int] = {}
+        self._abandoned: dict[str, _Abandoned] = {}
         self._signals: list[int] = []
         self._deadline: float | None = None
         self._exit_code = OK
@@ -150,7 +162,7 @@ class Supervisor:
 
     def _bury(self, child: _Child, code: int) -> None:
         if code != OK:
-            self._abandoned[child.identity] = _GIVE_UP_TRIES
+            self._abandoned[child.identity] = _Abandoned(_LOOKS if code < 0 else 1)
             signals.child_died.send_robust(
                 Supervisor, pid=child.pid, identity=child.identity, exit_code=code
             )
@@ -171,18 +183,18 @@ class Supervisor:
 
     def _give_abandoned_up(self) -> None:
         """End at once the leases of children that are surely dead."""
-        for identity, tries in list(self._abandoned.items()):
+        for identity, left in list(self._abandoned.items()):
+            left.tries -= 1
             try:
                 reaped = self._jobs.reap_dead_worker(identity)
             except DatabaseError:
                 self._session.close()
-                self._abandoned[identity] = tries - 1
-                if tries > 1:
-                    continue
             else:
+                left.looks -= 1
                 for job in reaped:
                     signals.lease_expired.send_robust(Supervisor, reaped=job)
-            del self._abandoned[identity]
+            if not left.looks or not left.tries:
+                del self._abandoned[identity]
 
     def _kill_late(self) -> None:
         if self._deadline is not None and monotonic() > self._deadline:

@@ -40,6 +40,26 @@ def test_the_jobs_of_a_killed_child_run_again_at_once(start_process, held_by, le
     assert process.stop() == 0
 
 
+def test_a_job_that_is_locked_when_its_child_dies_is_looked_for_again(
+    start_process, held_by, let_go, connect
+):
+    """As by the child's own last statement, which the server goes on with."""
+    id_ = add(handlers.hold, str(let_go.folder))
+    process = start_process("--processes=2", "--lease=60")
+    child = held_by()
+    other = connect()
+
+    with other.transaction():
+        other.execute("SELECT FROM pgqueue_job WHERE id = %s FOR UPDATE", [id_])
+        os.kill(child, signal.SIGKILL)
+        process.wait_for("died: signal 9")
+    held_by(besides=child)
+
+    let_go()
+    assert finished(id_).attempts == 2
+    assert process.stop() == 0
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_prc_11_a_signal_to_the_group_lets_children_finish(
     start_process, held_by, let_go, number

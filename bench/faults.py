@@ -90,6 +90,7 @@ def parser(doc: str, **defaults: Any) -> ArgumentParser:
     made.add_argument("--seed", type=int, default=1, help="Of all that is random.")
     made.add_argument("--json", action="store_true", help="Print one JSON object.")
     made.add_argument("--save", action="store_true", help="Store it in results/.")
+    made.add_argument("--log", default="", help="Keep what workers print in this file.")
     for name, default in defaults.items():
         flag = f"--{name.replace('_', '-')}"
         if isinstance(default, bool):
@@ -305,9 +306,9 @@ def trial(lab: Lab, **settings: Any) -> Iterator[Trial]:
     """
     with (
         tempfile.TemporaryDirectory(prefix="pgqueue-bench-") as folder,
-        host(lab, f"{folder}/log", **settings) as crew,
+        host(lab, log := lab["log"] or f"{folder}/log", **settings) as crew,
     ):
-        made = Trial(lab, Fleet(crew), Path(folder, "log"))
+        made = Trial(lab, Fleet(crew), Path(log))
         ledger.open_books(made.server.opened())
         try:
             yield made

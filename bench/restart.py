@@ -221,7 +221,7 @@ if __name__ == "__main__":
         jobs=2_000,
         processes=3,
         threads=4,
-        lease=1.0,
+        lease=2.0,
         rounds=",".join(ROUNDS),
         restart_cmd="",
     ).parse_args()

@@ -20,9 +20,15 @@ Receiver = TypeVar("Receiver", bound=Callable[..., None])
 _OUTAGE_INTERVAL = 5.0
 
 
+# What an outage takes, it takes from all jobs of a worker at once: one line in so many
+# seconds, the others at debug level.
+_LOST_INTERVAL = 1.0
+
+
 class _Outage:
     last_line = float("-inf")
     is_told = False
+    last_lost = float("-inf")
 
 
 def _receive(signal: Signal) -> Callable[[Receiver], Receiver]:
@@ -89,8 +95,15 @@ def _log_outcome(attempt: Attempt, outcome: Outcome) -> None:
 
 @_receive(signals.lease_lost)
 def log_lease_lost(*, attempt: Any, verb: str, **_: Any) -> None:
-    """Log a write that was refused: the job is another's now, or cancelled."""
-    logger.warning(
+    """Log a write that was refused, or a lease that was not renewed in time."""
+    level, now = logging.WARNING, monotonic()
+    if verb == "renew":
+        if now - _Outage.last_lost < _LOST_INTERVAL:
+            level = logging.DEBUG
+        else:
+            _Outage.last_lost = now
+    logger.log(
+        level,
         "lease lost: job %s (%s) attempt %s is no longer ours; nothing written (%s)",
         attempt.id,
         attempt.task,

@@ -10,7 +10,7 @@ from pgqueue_django.models import Job
 from pgqueue_django.worker.loop import Recovery
 from tests.waiting import wait_until
 from tests.worker import handlers
-from tests.worker.conftest import WAIT, add, finished, pause
+from tests.worker.conftest import WAIT, add, finished, pause, unclaimed_attempt
 
 LEASE = 1.0
 
@@ -59,3 +59,12 @@ def test_many_loops_tell_of_one_outage_once(caplog):
         signals.loop_recovered.send(None, loop=f"{number}", after=1.0)
 
     assert len(caplog.records) <= 2
+
+
+def test_all_leases_that_an_outage_takes_are_one_line_a_second(caplog):
+    caplog.set_level(logging.INFO, logger="pgqueue_django")
+    for number in range(5):
+        attempt = unclaimed_attempt(id=number)
+        signals.lease_lost.send(None, attempt=attempt, verb="renew")
+
+    assert len(caplog.records) <= 1

@@ -1,5 +1,6 @@
 """A supervised thread: it restarts its work with backoff, or says that it cannot."""
 
+from collections.abc import Callable
 from threading import Event, Thread
 from time import monotonic
 from typing import Protocol
@@ -11,6 +12,9 @@ from pgqueue_django.db import is_passing
 # After a lost connection: quickly at first, since most restarts take a second or two.
 # The longest wait (seconds) is what work stands still for when the server is back.
 _BACKOFF = Backoff(base=0.1, factor=2.0, cap=1.0, jitter=0.5)
+
+# Of what the others wait for: one connection of a process may knock more often.
+FORERUNNER = Backoff(base=0.1, factor=1.5, cap=0.5, jitter=0.5)
 
 # Errors in a row that no wait mends. So many are no accident: the process is of no use,
 # and its supervisor should know.
@@ -34,8 +38,9 @@ class Service(Protocol):
 class Recovery:
     """What a service that fails does next: wait, longer each time, or give up."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, backoff: Backoff = _BACKOFF) -> None:
         self._name = name
+        self._backoff = backoff
         self._failures = 0
         self._unexpected = 0
         self.failing_since: float | None = None
@@ -52,7 +57,7 @@ class Recovery:
         self._unexpected = 0 if is_passing(error) else self._unexpected + 1
         if self.failing_since is None:
             self.failing_since = monotonic()
-        wait = _BACKOFF.delay(self._failures)
+        wait = self._backoff.delay(self._failures)
         signals.loop_failed.send_robust(
             Recovery, loop=self._name, error=error, wait=wait
         )
@@ -70,11 +75,23 @@ class Recovery:
 
 
 class Loop:
-    """Runs a service in a thread of its own until it is stopped."""
+    """Runs a service in a thread of its own until it is stopped.
 
-    def __init__(self, service: Service) -> None:
+    Args:
+        service: What to run.
+        backoff: How long to wait after failures.
+        on_recovered: Called when it works again.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        backoff: Backoff = _BACKOFF,
+        on_recovered: Callable[[], None] = lambda: None,
+    ) -> None:
         self.service = service
-        self.recovery = Recovery(service.name)
+        self.recovery = Recovery(service.name, backoff)
+        self._on_recovered = on_recovered
         self._stopping = False
         self._wake = Event()
         self._thread = Thread(
@@ -124,7 +141,10 @@ class Loop:
             self.service.close()
             # At the end connections are cut under services that wait.
             return 0.0 if self._stopping else self.recovery.failed(error)
+        failed = self.recovery.failing_since is not None
         self.recovery.succeeded()
+        if failed:
+            self._on_recovered()
         return wait
 
 

@@ -28,7 +28,7 @@ from pgqueue_django.worker.held import Notes
 from pgqueue_django.worker.lanes import Lanes
 from pgqueue_django.worker.leases import Leases
 from pgqueue_django.worker.listener import ECHO, Listener
-from pgqueue_django.worker.loop import Loop, Turns
+from pgqueue_django.worker.loop import FORERUNNER, Loop, Turns
 from pgqueue_django.worker.options import WorkerOptions
 from pgqueue_django.worker.pools import ThreadPool
 from pgqueue_django.worker.timeouts import TimeLimits
@@ -85,7 +85,7 @@ class Parts:
         self._turns = Turns(
             "maintenance", [self._promoter, reaper, pruner, Merger(maintenance)]
         )
-        self._heartbeat_loop = Loop(self._make_heartbeat())
+        self._heartbeat_loop = Loop(self._make_heartbeat(), FORERUNNER, self._back)
         self._claimer_loop = Loop(self._claimer)
         self._turns_loop = Loop(self._turns)
         self._loops = [
@@ -215,6 +215,11 @@ class Parts:
     def _soon(self) -> None:
         self._turns.hurry(self._promoter.name)
         self._turns_loop.wake()
+
+    def _back(self) -> None:
+        """Let all try again now: the heartbeat has found the database to be back."""
+        for loop in self._loops:
+            loop.wake()
 
     def _missed(self) -> None:
         self._claimer.hint(self._options.queues.names)

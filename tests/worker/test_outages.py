@@ -6,13 +6,33 @@ from functools import partial
 from django.db.models.functions import Now
 
 from pgqueue_django import signals
+from pgqueue_django.backoff import Backoff
 from pgqueue_django.models import Job
-from pgqueue_django.worker.loop import Recovery
+from pgqueue_django.worker.loop import Loop, Recovery
 from tests.waiting import wait_until
 from tests.worker import handlers
 from tests.worker.conftest import WAIT, add, finished, pause, unclaimed_attempt
 
 LEASE = 1.0
+
+
+class Flaky:
+    """A service that fails some times before it works."""
+
+    name = "flaky"
+
+    def __init__(self, failures: int) -> None:
+        self.failures = failures
+        self.runs = 0
+
+    def run_once(self) -> float:
+        self.runs += 1
+        if self.runs <= self.failures:
+            raise OSError("away")
+        return 0.001
+
+    def close(self) -> None:
+        pass
 
 
 def lease_lives(id_: int) -> bool:
@@ -49,6 +69,19 @@ def test_work_goes_on_within_two_seconds_after_a_long_outage():
 
     assert max(waits) <= 1.0
     assert min(waits[5:]) >= 0.5
+
+
+def test_a_service_that_works_again_says_so_once():
+    told = []
+    service = Flaky(failures=2)
+    loop = Loop(service, Backoff(base=0.0), lambda: told.append(service.runs))
+
+    loop.start()
+    wait_until(lambda: service.runs > 5)
+    loop.stop()
+    assert loop.join(WAIT)
+
+    assert told == [3]
 
 
 def test_many_loops_tell_of_one_outage_once(caplog):

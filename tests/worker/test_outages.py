@@ -1,4 +1,4 @@
-"""An outage of the server costs no job an attempt, however long it lasts."""
+"""What an outage of the server costs: no job an attempt, and no flood of words."""
 
 import logging
 from functools import partial

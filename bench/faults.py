@@ -183,6 +183,8 @@ class Fleet:
     def __init__(self, crew: Crew) -> None:
         self._crew = crew
         self.alive: list[int] = []
+        self.started = 0
+        """How many there have been."""
         self.codes: dict[int, int] = {}
         """Exit codes of those that have ended."""
 
@@ -190,6 +192,7 @@ class Fleet:
         """Start ``pgqueue_worker``; return its pid."""
         pid: int = self._crew.ask(list(flags))[0]
         self.alive.append(pid)
+        self.started += 1
         return pid
 
     def keep(self, number: int, *flags: str) -> None:

@@ -77,7 +77,7 @@ class Books:
     marks: Mapping[int, list[Mark]]
     totals: Mapping[str, int]
     pids: Mapping[str, int]
-    """Processes of workers, by identity; one that was killed as it started has none."""
+    """Processes of workers, by identity; of those that have marked anything."""
 
     @classmethod
     def read(cls, connection: Connection) -> "Books":

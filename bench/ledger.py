@@ -114,6 +114,7 @@ _own = local()
 class _Process:
     identity = ""
     """Of this process's worker; empty at its very start."""
+    is_noted = False
 
 
 def open_books(connection: Connection) -> None:
@@ -128,9 +129,7 @@ def _note_attempt(*, attempt: Attempt, **_: Any) -> None:
 
 def _note_worker(*, identity: str, **_: Any) -> None:
     # A supervisor chooses its children's identities, so their pids are not in them.
-    _Process.identity = identity
-    _write(_WORKER, (identity, os.getpid()), patience=5.0)
-    close()
+    _Process.identity, _Process.is_noted = identity, False
 
 
 # Handlers are not told their tokens; the signals tell them, in the handler's thread and
@@ -166,14 +165,15 @@ def entered() -> Iterator[str]:
 def mark(step: str) -> None:
     """Write one mark, through lost connections."""
     attempt = _current.get()
+    if _Process.identity and not _Process.is_noted:
+        _write(_WORKER, (_Process.identity, os.getpid()))
+        _Process.is_noted = True
     values = (attempt.id, attempt.token, step, attempt.number, _Process.identity)
-    _write(_MARK, values, patience=_PATIENCE)
+    _write(_MARK, values)
 
 
-def _write(
-    statement: LiteralString, values: tuple[object, ...], *, patience: float
-) -> None:
-    deadline = monotonic() + patience
+def _write(statement: LiteralString, values: tuple[object, ...]) -> None:
+    deadline = monotonic() + _PATIENCE
     while not _written(statement, values, or_raise=monotonic() > deadline):
         Event().wait(_PAUSE)
 

@@ -9,7 +9,6 @@ ones beside them succeed.
 from bench.faults import FaultReport, Trial, main, parser, trial
 from pgqueue_django.bench.lab import Lab
 
-_STARTED = "SELECT count(*) FROM bench_worker"
 _DEADLY_REASONS = (
     "SELECT count(*) FROM pgqueue_job, jsonb_array_elements(errors) AS error"
     " WHERE task = %s AND error ->> 'message' = ANY(%s)"
@@ -58,9 +57,8 @@ def _survivable(run: Trial) -> int:
     _mix(run, fault_tasks.POISON, list(fault_tasks.POISONS), lab["times"])
     _mix(run, fault_tasks.TWISTED, list(fault_tasks.TWISTS), lab["times"])
     run.wait(lambda: run.fleet.keep(lab["processes"], *flags))
-    started = int(run.server.ask(_STARTED)[0][0])
     run.fleet.stop()
-    return started - int(lab["processes"])
+    return run.fleet.started - int(lab["processes"])
 
 
 def _deadly(run: Trial) -> int:

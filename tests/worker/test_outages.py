@@ -13,7 +13,7 @@ from tests.waiting import wait_until
 from tests.worker import handlers
 from tests.worker.conftest import WAIT, add, finished, pause, unclaimed_attempt
 
-LEASE = 1.0
+LEASE = 1.5
 
 
 class Flaky:

@@ -27,8 +27,12 @@ def books(transactional_db: None) -> Iterator[Connection]:
 
 
 @pytest.fixture
-def work(books: Connection) -> Iterator[Callable[..., str]]:
+def work(
+    books: Connection, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., str]]:
     """Return a function that does what a handler of the bench does."""
+    # Workers of other tests may have run in this process.
+    monkeypatch.setattr(ledger._Process, "identity", "")
 
     def done(attempt: Attempt, *, to_its_end: bool = True) -> str:
         signals.job_started.send(None, attempt=attempt)

@@ -233,7 +233,7 @@ class Trial:
         self.random = random.Random(lab["seed"])
         self.acknowledged: list[int] = []
         self.started = monotonic()
-        self._log = log
+        self.log_path = log
 
     def enqueue(self, task: str, kwargs: list[dict[str, Any]], **values: Any) -> None:
         """Enqueue a job of a task for each set of arguments, in one transaction."""
@@ -295,7 +295,9 @@ class Trial:
 
     def log_tail(self, chars: int | None = 4_000) -> str:
         """Return the end of what the workers have printed, or all of it."""
-        text = self._log.read_text(errors="replace") if self._log.exists() else ""
+        text = (
+            self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
+        )
         return text if chars is None else text[-chars:]
 
 

@@ -117,7 +117,7 @@ def _round(run: Trial, modes: Sequence[str]) -> Round:
 
 def _outage(run: Trial, mode: str) -> Outage:
     begun = run.server.now()
-    restarting = Thread(target=_restart, args=(run.lab, mode), daemon=True)
+    restarting = Thread(target=restarted, args=(run.lab, mode), daemon=True)
     since = monotonic()
     restarting.start()
     down = accepting = None
@@ -145,7 +145,8 @@ def _server_time() -> datetime | None:
     return at
 
 
-def _restart(lab: Lab, mode: str) -> None:
+def restarted(lab: Lab, mode: str) -> None:
+    """Restart the server of a lab; return when it runs."""
     if lab["restart_cmd"]:
         command = lab["restart_cmd"].replace("{mode}", mode)
         subprocess.run(shlex.split(command), check=True)

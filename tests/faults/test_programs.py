@@ -16,6 +16,10 @@ SMALL = {
     "stall": ["--jobs=80"],
     "poison": ["--jobs=100", "--times=1", "--processes=2"],
     "restart": ["--jobs=150", "--rounds=immediate"],
+    "partition": ["--jobs=150", "--stops=1", "--stop-within=2", "--lease=1"],
+    "failover": ["--jobs=200", "--produced=20"],
+    "storm": ["--jobs=200", "--lock=1"],
+    "skew": ["--jobs=60", "--lease=1", "--delay=1"],
     "stops": ["--jobs=600", "--stops=2"],
     "stops --processes=2": ["--jobs=600", "--stops=2"],
 }

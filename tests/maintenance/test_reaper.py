@@ -3,11 +3,11 @@
 import pytest
 from django.db import OperationalError, connection
 
+from bench.proxy import proxied
 from pgqueue_django.db import WorkerSession
 from pgqueue_django.maintenance.reaper import Reaper
 from pgqueue_django.models import Job
 from tests import factories
-from tests.proxy import proxied
 from tests.waiting import wait_until
 from tests.worker.conftest import extra_alias
 

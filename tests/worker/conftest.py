@@ -17,13 +17,13 @@ from uuid import uuid4
 import pytest
 from django.db import connection, connections
 
+from bench.proxy import Proxy, proxied
 from pgqueue_django import enqueue, signals
 from pgqueue_django.attempts import Attempt
 from pgqueue_django.models import Job
 from pgqueue_django.outcomes import Outcome
 from pgqueue_django.worker import Worker
 from tests import factories
-from tests.proxy import Proxy, proxied
 from tests.threads import Started
 from tests.waiting import wait_until
 from tests.worker import handlers

@@ -1,7 +1,7 @@
-"""A TCP proxy before PostgreSQL that can cut, freeze, mute and refuse by name.
+"""A TCP proxy before PostgreSQL that can cut, freeze, delay, mute and refuse by name.
 
-Connections are told apart by their ``application_name``, so that a test can hurt one
-part of a worker and leave the others alone.
+Connections are told apart by their ``application_name``, so that one part of a worker
+can be hurt and the others left alone.
 """
 
 import select
@@ -27,6 +27,8 @@ class Link:
         self.name = ""
         self.frozen = Event()
         self.muted = False
+        self.delay = 0.0
+        """Seconds by which everything comes later, each way."""
         self.swallowed = 0
         """Bytes of answers that were kept from a muted client."""
 
@@ -49,6 +51,8 @@ class Proxy:
         self._links: list[Link] = []
         self._refused: dict[str, bytes] = {}
         self._closing = Event()
+        self.half_open = Event()
+        """While set, new connections are accepted and get no answer."""
         self.refusals = 0
         self._threads = [Thread(target=self._accept, name="proxy", daemon=True)]
         self._threads[0].start()
@@ -80,6 +84,22 @@ class Proxy:
         for link in links:
             link.muted = True
         return links
+
+    def delay(self, seconds: float, name: str = "") -> int:
+        """Forward later by so much; return on how many."""
+        links = self.links(name)
+        for link in links:
+            link.delay = seconds
+        return len(links)
+
+    def heal(self) -> None:
+        """Hang up on what is frozen or muted; hurry and let in what comes now."""
+        self.half_open.clear()
+        self.allow()
+        for link in self.links():
+            link.delay = 0.0
+            if link.frozen.is_set() or link.muted:
+                self._forget(link)
 
     def refuse(self, name: str = "", sqlstate: str | None = None) -> None:
         """Refuse new connections: hang up, or have a server's reason."""
@@ -129,8 +149,15 @@ class Proxy:
                     client.sendall(reason)
                 client.close()
                 return
-        link = Link(client, self._connected())
+        try:
+            link = Link(client, self._connected())
+        except OSError:
+            # The server is away, and so is what stands before it.
+            client.close()
+            return
         link.name = name
+        if self.half_open.is_set():
+            link.frozen.set()
         with self._lock:
             self._links.append(link)
         try:
@@ -161,6 +188,7 @@ class Proxy:
             data = source.recv(_CHUNK)
             if not data:
                 return False
+            self._closing.wait(link.delay)
             if source is link.client:
                 link.server.sendall(data)
             elif link.muted:
@@ -205,7 +233,8 @@ def _fatal(sqlstate: str) -> bytes:
 @contextmanager
 def proxied(settings_dict: dict[str, Any]) -> Iterator[tuple[Proxy, dict[str, Any]]]:
     """Put a proxy before a database; yield it, and settings that go through it."""
-    host, port = settings_dict["HOST"] or "/tmp", int(settings_dict["PORT"] or 5432)
+    host = settings_dict["HOST"] or "/tmp"  # noqa: S108 - libpq's own default
+    port = int(settings_dict["PORT"] or 5432)
     address = f"{host}/.s.PGSQL.{port}" if host.startswith("/") else (host, port)
     proxy = Proxy(address)
     options = {

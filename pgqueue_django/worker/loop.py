@@ -44,7 +44,7 @@ class Recovery:
         self._failures = 0
         self._unexpected = 0
         self.failing_since: float | None = None
-        self.last_success = self.well_since = monotonic()
+        self.last_success = monotonic()
 
     @property
     def hopeless(self) -> bool:
@@ -71,7 +71,34 @@ class Recovery:
             signals.loop_recovered.send_robust(Recovery, loop=self._name, after=after)
             self._failures = self._unexpected = 0
             self.failing_since = None
-            self.well_since = self.last_success
+
+
+class Alone:
+    """For how long one service has failed while another was seen to be well.
+
+    Args:
+        failing: Of the one.
+        other: Of the other, which asks the database something at each step.
+    """
+
+    def __init__(self, failing: Recovery, other: Recovery) -> None:
+        self._failing = failing
+        self._other = other
+        self._since: float | None = None
+
+    def seconds(self) -> float:
+        """Return the seconds; 0 when both are well or both fail. To be asked often."""
+        begun = self._failing.failing_since
+        if begun is None or self._other.failing_since is not None:
+            self._since = None
+            return 0.0
+        # An outage may fall between two steps of the other, which is then the first to
+        # know of its end: only the time between successes of its own is proof.
+        if self._other.last_success <= begun:
+            return 0.0
+        if self._since is None:
+            self._since = self._other.last_success
+        return self._other.last_success - self._since
 
 
 class Loop:

@@ -28,7 +28,7 @@ from pgqueue_django.worker.held import Notes
 from pgqueue_django.worker.lanes import Lanes
 from pgqueue_django.worker.leases import Leases
 from pgqueue_django.worker.listener import ECHO, Listener
-from pgqueue_django.worker.loop import FORERUNNER, Loop, Turns
+from pgqueue_django.worker.loop import FORERUNNER, Alone, Loop, Turns
 from pgqueue_django.worker.options import WorkerOptions
 from pgqueue_django.worker.pools import ThreadPool
 from pgqueue_django.worker.timeouts import TimeLimits
@@ -86,6 +86,11 @@ class Parts:
             "maintenance", [self._promoter, reaper, pruner, Merger(maintenance)]
         )
         self._heartbeat_loop = Loop(self._make_heartbeat(), FORERUNNER, self._back)
+        # The promoter asks the database something at each look.
+        self._heartbeat_alone = Alone(
+            self._heartbeat_loop.recovery,
+            self._turns.recoveries[self._promoter.name],
+        )
         self._claimer_loop = Loop(self._claimer)
         self._turns_loop = Loop(self._turns)
         self._loops = [
@@ -255,19 +260,9 @@ class Parts:
         for name, recovery in self._turns.recoveries.items():
             if recovery.hopeless:
                 return name
-        return (
-            self._heartbeat_loop.service.name if self._only_heartbeat_fails() else None
-        )
-
-    def _only_heartbeat_fails(self) -> bool:
-        failing_since = self._heartbeat_loop.recovery.failing_since
-        if not failing_since:
-            return False
-        # The promoter asks the database something at each look. When an outage ends, it
-        # may be the first to know: it has to have been well for as long as a lease.
-        promoter = self._turns.recoveries[self._promoter.name]
-        both_since = max(failing_since, promoter.well_since)
-        return promoter.last_success - both_since > self._options.lease
+        if self._heartbeat_alone.seconds() > self._options.lease:
+            return self._heartbeat_loop.service.name
+        return None
 
     def finished(self) -> bool:
         """Tell whether all that was asked for is done: drained, or enough jobs run."""

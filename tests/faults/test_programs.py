@@ -20,6 +20,7 @@ SMALL = {
     "failover": ["--jobs=200", "--produced=20"],
     "storm": ["--jobs=200", "--lock=1"],
     "skew": ["--jobs=60", "--lease=1", "--delay=1"],
+    "chaos": ["--minutes=0.1", "--lease=1"],
     "stops": ["--jobs=600", "--stops=2"],
     "stops --processes=2": ["--jobs=600", "--stops=2"],
 }

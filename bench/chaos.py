@@ -1,4 +1,4 @@
-"""Every fault in random order, on one server: ``python -m bench.chaos``.
+"""One fault after the other in random order, on one server: ``python -m bench.chaos``.
 
 For ``--minutes`` a producer enqueues, and each moment something else happens: workers
 and supervisors are killed, stopped for longer than a lease, or asked to end; the

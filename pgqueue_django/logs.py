@@ -223,6 +223,16 @@ def log_worker_broken(*, identity: str, part: str, **_: Any) -> None:
     logger.critical("worker %s ends: its %s cannot go on", identity, part)
 
 
+@_receive(signals.handler_stuck)
+def log_handler_stuck(*, attempt: Attempt, **_: Any) -> None:
+    """Log why a worker is about to be replaced."""
+    logger.error(
+        "%s (job %s) cannot be ended at its timeout: the worker will be replaced",
+        attempt.task,
+        attempt.id,
+    )
+
+
 @_receive(signals.worker_stopped)
 def log_worker_stopped(*, identity: str, exit_code: int, **_: Any) -> None:
     """Log a worker's end."""

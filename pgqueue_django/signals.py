@@ -51,6 +51,10 @@ worker_stopped = Signal()
 worker_broken = Signal()
 """A part of a worker cannot go on, so the worker ends. Arguments: identity, part."""
 
+handler_stuck = Signal()
+"""A handler did not end at its timeout, nor within the grace; its attempt is recorded
+as timed out, and its worker ends when its other jobs have. Arguments: attempt."""
+
 child_died = Signal()
 """A supervisor's child has ended badly. Arguments: pid, identity, exit_code (a negative
 one is the number of the signal that killed it)."""

@@ -73,25 +73,37 @@ class Executor:
         try:
             if task.takes_context:
                 args.insert(0, _context(task, lease, self._notes))
-            value = self._call(task.func, args, kwargs, attempt.timeout_seconds)
+            value = self._call(attempt, task.func, args, kwargs)
             outcome: Outcome = Succeeded(dump_result(value))
         except BaseException as error:  # noqa: BLE001 - only a real signal ends a worker
             # In here, where receivers of Django's signals find the exception.
             return announcer.ended(_kept(_judge(error, task, attempt), lease))
         return announcer.ended(_kept(outcome, lease))
 
+    @staticmethod
+    def give_up(attempt: Attempt) -> Outcome:
+        """Return how an attempt ends whose handler does not end by itself."""
+        error = AttemptTimedOut(
+            "ran for longer than its timeout, and could not be ended"
+        )
+        if found := registry.find(attempt.task):
+            return _judge(error, as_queue_task(found), attempt)
+        return _retried_by_default(error, attempt)
+
     def _call(
         self,
+        attempt: Attempt,
         handler: Callable[..., Any],
         args: list[Any],
         kwargs: dict[str, Any],
-        timeout: float | None,
     ) -> Any:
+        limits, timeout = self._time_limits, attempt.timeout_seconds
         if _is_async(handler):
-            return async_to_sync(_within)(timeout, handler, args, kwargs)
+            run = async_to_sync(_within)
+            return limits.watch(attempt, run, timeout, handler, args, kwargs)
         if timeout is None:
             return handler(*args, **kwargs)
-        return self._time_limits.call(timeout, handler, *args, **kwargs)
+        return limits.call(attempt, handler, *args, **kwargs)
 
 
 async def _within(

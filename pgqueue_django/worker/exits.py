@@ -14,6 +14,10 @@ FORCED: Final = 1
 BROKEN: Final = 3
 """A part could not go on."""
 
+STUCK: Final = 4
+"""A handler could not be ended at its timeout; what else ran came to its end. To be
+followed by another worker at once."""
+
 
 def leave(code: int) -> NoReturn:
     """End the process now, whatever its threads are doing."""

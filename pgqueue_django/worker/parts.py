@@ -18,7 +18,7 @@ from pgqueue_django.maintenance.pruner import Pruner
 from pgqueue_django.maintenance.reaper import Reaper
 from pgqueue_django.models import Job
 from pgqueue_django.notifications import HEARING_FACTOR
-from pgqueue_django.outcomes import Released
+from pgqueue_django.outcomes import Outcome, Released
 from pgqueue_django.pace import Pace
 from pgqueue_django.worker.claimer import Claimer
 from pgqueue_django.worker.completer import Completer
@@ -193,11 +193,18 @@ class Parts:
 
         with HandlerConnections() as connections:
             outcome = self._executor.run(attempt, lease)
-        self.completer.put(attempt, outcome)
+        self._hand_over(attempt, outcome)
         for alias in connections.left_open:
             signals.transaction_left_open.send_robust(
                 Parts, attempt=attempt, alias=alias
             )
+
+    def _hand_over(self, attempt: Attempt, outcome: Outcome) -> None:
+        if self.time_limits.gave_up(attempt):
+            # Its outcome was handed over then.
+            self.pool.give_up(-1)
+        else:
+            self.completer.put(attempt, outcome)
 
     def _room_made(self) -> None:
         if self._claimer.any_open:
@@ -243,6 +250,15 @@ class Parts:
         self.pool.start()
         for loop in self._loops:
             loop.start()
+
+    def give_up_stuck(self) -> bool:
+        """Record as timed out what did not end; return whether there was any."""
+        stuck = self.time_limits.give_up()
+        self.pool.give_up(len(stuck))
+        for attempt in stuck:
+            self.completer.put(attempt, self._executor.give_up(attempt))
+            signals.handler_stuck.send_robust(Parts, attempt=attempt)
+        return bool(stuck)
 
     def abort_overdue_statements(self) -> None:
         """Cut the connections whose statements have taken too long."""

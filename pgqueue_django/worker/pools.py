@@ -37,6 +37,7 @@ class ThreadPool:
         self._lock = Lock()
         self._occupied = 0
         self._ran = 0
+        self._given_up = 0
         self._prefetch = Prefetch(threads)
         self._last_start = 0.0
         self._all = [
@@ -63,8 +64,8 @@ class ThreadPool:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing runs and nothing waits."""
-        return self._occupied == 0
+        """Whether nothing waits, and nothing runs but what was given up."""
+        return self._occupied == self._given_up
 
     @property
     def taken(self) -> int:
@@ -105,6 +106,14 @@ class ThreadPool:
         with self._lock:
             self._occupied -= len(unstarted)
         return unstarted
+
+    def give_up(self, attempts: int) -> None:
+        """Wait no more for so many of those that run.
+
+        One that ends after all is given up by -1.
+        """
+        with self._lock:
+            self._given_up += attempts
 
     def stop(self) -> None:
         """Let each thread end after the attempt that it runs."""

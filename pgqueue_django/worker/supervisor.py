@@ -15,7 +15,7 @@ from pgqueue_django import signals
 from pgqueue_django.backoff import Backoff
 from pgqueue_django.db import Session
 from pgqueue_django.models import Job
-from pgqueue_django.worker.exits import BROKEN, OK, leave
+from pgqueue_django.worker.exits import BROKEN, OK, STUCK, leave
 from pgqueue_django.worker.worker import Worker
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -166,13 +166,13 @@ class Supervisor:
             signals.child_died.send_robust(
                 Supervisor, pid=child.pid, identity=child.identity, exit_code=code
             )
-        if self._replace:
+        if self._replace or (code == STUCK and self._deadline is None):
             self._starts.append(monotonic() + self._wait_after(child, code))
         elif code != OK:
             self._exit_code = max(self._exit_code, code if code > 0 else BROKEN)
 
     def _wait_after(self, child: _Child, code: int) -> float:
-        if code == OK or monotonic() - child.started >= _WELL_AFTER:
+        if code in (OK, STUCK) or monotonic() - child.started >= _WELL_AFTER:
             self._early_deaths = 0
             return 0.0
         self._early_deaths += 1

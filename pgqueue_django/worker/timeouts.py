@@ -1,53 +1,83 @@
-"""Time limits of synchronous handlers, by an exception raised in their thread."""
+"""Time limits of handlers: by an exception in their thread, or by giving them up."""
 
 import ctypes
 from collections.abc import Callable
 from threading import Lock, get_ident
 from time import monotonic
-from typing import ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
+from pgqueue_django.attempts import Attempt
 from pgqueue_django.exceptions import AttemptTimedOut
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
+GRACE: Final = 2.0
+"""How much longer than its limit a handler may take to see that it is over (seconds):
+code that cleans up may do so, code that waits in C is given up."""
+
 
 class _Running:
-    __slots__ = ("deadline", "fired", "thread")
+    __slots__ = ("attempt", "deadline", "fired", "thread")
 
-    def __init__(self, seconds: float) -> None:
-        self.thread = get_ident()
+    def __init__(self, attempt: Attempt, seconds: float, thread: int | None) -> None:
+        self.attempt = attempt
         self.deadline = monotonic() + seconds
+        self.thread = thread
         self.fired = False
 
 
 class TimeLimits:
-    """Calls that run under a limit; ``enforce`` is to be called now and then."""
+    """Handlers that run under a limit.
+
+    ``enforce`` and ``give_up`` are to be called now and then.
+    """
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._running: set[_Running] = set()
+        self._given_up: set[str] = set()
 
     def call(
         self,
-        seconds: float | None,
+        attempt: Attempt,
         function: Callable[P, T],
         /,
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Call a function that may take so long; None is for ever.
+        """Call a function that may take as long as the attempt says; None is for ever.
 
         Raises:
             AttemptTimedOut: It took longer. Code that waits in C sees it only when it
                 comes back to Python.
         """
-        if seconds is None:
+        if attempt.timeout_seconds is None:
             return function(*args, **kwargs)
-        running = _Running(seconds)
-        with self._lock:
-            self._running.add(running)
+        running = self._begin(attempt, attempt.timeout_seconds, get_ident())
         # No context manager: the exception could arrive in the middle of its exit.
+        try:
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self._end(running)
+        finally:
+            # It arrives but once: if it broke off the first end, none breaks this one.
+            if running in self._running:
+                self._end(running)
+
+    def watch(
+        self,
+        attempt: Attempt,
+        function: Callable[P, T],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Call a function that ends itself in time, unless it is stuck."""
+        if attempt.timeout_seconds is None:
+            return function(*args, **kwargs)
+        running = self._begin(attempt, attempt.timeout_seconds, None)
         try:
             return function(*args, **kwargs)
         finally:
@@ -57,17 +87,47 @@ class TimeLimits:
         """Raise in each thread whose call is past its limit, once."""
         now = monotonic()
         with self._lock:
-            for running in [r for r in self._running if r.deadline <= now]:
-                self._running.discard(running)
-                running.fired = True
-                _raise_in(running.thread, AttemptTimedOut)
+            for running in self._running:
+                if (
+                    running.thread is not None
+                    and not running.fired
+                    and running.deadline <= now
+                ):
+                    running.fired = True
+                    _raise_in(running.thread, AttemptTimedOut)
+
+    def give_up(self) -> list[Attempt]:
+        """Return the attempts that have not ended within the grace, each once.
+
+        From then on ``gave_up`` tells their threads that nobody waits for them.
+        """
+        before = monotonic() - GRACE
+        with self._lock:
+            stuck = [
+                running.attempt
+                for running in self._running
+                if running.deadline <= before
+                and running.attempt.token not in self._given_up
+            ]
+            self._given_up.update(attempt.token for attempt in stuck)
+        return stuck
+
+    def gave_up(self, attempt: Attempt) -> bool:
+        """Tell whether an attempt, whose call has ended, was given up before."""
+        return attempt.token in self._given_up
+
+    def _begin(self, attempt: Attempt, seconds: float, thread: int | None) -> _Running:
+        running = _Running(attempt, seconds, thread)
+        with self._lock:
+            self._running.add(running)
+        return running
 
     def _end(self, running: _Running) -> None:
         # Under the lock nothing new is raised in this thread; what was raised but has
         # not arrived yet is taken back, or it would hit whatever runs here next.
         with self._lock:
             self._running.discard(running)
-            if running.fired:
+            if running.fired and running.thread is not None:
                 _raise_in(running.thread, None)
                 raise AttemptTimedOut
 

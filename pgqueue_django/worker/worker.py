@@ -17,7 +17,7 @@ from pgqueue_django.db import WorkerSession, is_passing
 from pgqueue_django.limits import WORKER_CHARS
 from pgqueue_django.models import Job
 from pgqueue_django.registry import registry
-from pgqueue_django.worker.exits import BROKEN, FORCED, OK
+from pgqueue_django.worker.exits import BROKEN, FORCED, OK, STUCK
 from pgqueue_django.worker.loop import Recovery
 from pgqueue_django.worker.memory import resident_megabytes
 from pgqueue_django.worker.options import Queues, WorkerOptions
@@ -60,7 +60,8 @@ class Worker:
         Returns:
             0 after a clean end: all that ran was recorded, all that had not started
             went back. 1 when running jobs had to be released, at the shutdown timeout
-            or at a second signal. 3 when a part could not go on.
+            or at a second signal. 3 when a part could not go on. 4 when a handler could
+        not be ended at its timeout: its thread is still there, so end the process.
 
         Raises:
             ProgrammingError: The job table is not there.
@@ -171,7 +172,7 @@ class Worker:
                     Worker, identity=self.identity, part=broken
                 )
                 return
-            if parts.finished() or self._too_large():
+            if self._exit_code or parts.finished() or self._too_large():
                 return
             self._stop.wait(_TICK)
 
@@ -181,6 +182,8 @@ class Worker:
 
     def _tick(self, parts: Parts) -> None:
         parts.time_limits.enforce()
+        if parts.give_up_stuck():
+            self._exit_code = self._exit_code or STUCK
         parts.abort_overdue_statements()
         parts.release(parts.pool.take_back_stalled())
         for attempt in parts.leases.give_up_overdue():

@@ -4,13 +4,16 @@ from time import monotonic
 
 import pytest
 
+from pgqueue_django.attempts import Attempt
 from pgqueue_django.exceptions import AttemptTimedOut
-from pgqueue_django.worker.timeouts import TimeLimits
+from pgqueue_django.worker import timeouts
+from pgqueue_django.worker.exits import STUCK
+from pgqueue_django.worker.timeouts import GRACE, TimeLimits
 from tests import factories
 from tests.threads import Started
 from tests.waiting import wait_until
 from tests.worker import handlers
-from tests.worker.conftest import add
+from tests.worker.conftest import add, finished, unclaimed_attempt
 
 TIMED_OUT = "pgqueue_django.exceptions.AttemptTimedOut"
 
@@ -70,11 +73,28 @@ def test_a_timeout_error_of_the_handlers_own_stays_what_it_is(drain):
 
 def test_a_limit_that_is_not_reached_does_nothing():
     limits = TimeLimits()
-    echo = {"seconds": 1, "function": 2, "self": 3}
-    assert limits.call(10, dict, **echo) == limits.call(None, dict, **echo) == echo
-    limits.call(10, limits.enforce)
+    echo = {"attempt": 1, "function": 2, "self": 3}
+    for seconds in (10.0, None):
+        assert limits.call(limited_to(seconds), dict, **echo) == echo
+        assert limits.watch(limited_to(seconds), dict, **echo) == echo
+    limits.call(limited_to(10), limits.enforce)
     limits.enforce()
     assert not limits._running
+
+
+def limited_to(seconds: float | None) -> Attempt:
+    return unclaimed_attempt(timeout_seconds=seconds)
+
+
+def test_what_does_not_end_is_given_up_once(monkeypatch):
+    monkeypatch.setattr(timeouts, "GRACE", 0.0)
+    limits, attempt = TimeLimits(), limited_to(0.0)
+
+    seen = limits.watch(attempt, lambda: [limits.give_up(), limits.give_up()])
+
+    assert seen == [[attempt], []]
+    assert limits.gave_up(attempt)
+    assert not limits.gave_up(limited_to(0.0))
 
 
 def spin(seconds: float) -> str:
@@ -95,7 +115,7 @@ def test_no_exception_arrives_after_the_end():
 
     def race(seconds: float) -> str:
         try:
-            return limits.call(seconds, spin, 0.00008)
+            return limits.call(limited_to(seconds), spin, 0.00008)
         except AttemptTimedOut:
             return "too late"
 
@@ -109,3 +129,47 @@ def test_no_exception_arrives_after_the_end():
 
     assert len(outcomes) == 3_000
     assert not limits._running
+
+
+# --- handlers that nothing in Python can end ------------------------------------------
+
+STUCK_FOR = {"timeout": 0.5, "max_attempts": 1}
+
+
+@pytest.mark.parametrize(
+    "task", [handlers.stuck, handlers.stuck_async], ids=lambda task: task.func.__name__
+)
+def test_a_worker_with_a_stuck_handler_ends_when_its_other_jobs_have(
+    start_process, held_by, let_go, task
+):
+    other = add(handlers.hold, str(let_go.folder), "other")
+    process = start_process()
+    holder = held_by("other")
+    stuck = add(task, str(let_go.folder), options=STUCK_FOR)
+    assert held_by() == holder
+    began = monotonic()
+
+    job = finished(stuck)
+
+    assert monotonic() - began < 0.5 + GRACE + 2.0  # of a busy machine
+    assert (job.state, job.errors[0]["exception"]) == ("dead", TIMED_OUT)
+    assert not process.ended()
+    left_over = add(handlers.noop)
+    let_go("other")
+    assert process.wait() == STUCK
+    assert (finished(other).attempts, factories.get(left_over).state) == (1, "queued")
+
+
+def test_a_supervisor_replaces_a_worker_with_a_stuck_handler_at_once(
+    start_process, held_by, let_go
+):
+    stuck = add(handlers.stuck, str(let_go.folder), options=STUCK_FOR)
+    process = start_process("--processes=1")
+    first = held_by()
+    assert finished(stuck).errors[0]["exception"] == TIMED_OUT
+
+    after = finished(add(handlers.where))
+
+    assert after.result[0] not in (first, process.pid)
+    assert after.attempts == 1
+    assert process.stop() == 0

@@ -36,7 +36,8 @@ class TimeLimits:
     def __init__(self) -> None:
         self._lock = Lock()
         self._running: set[_Running] = set()
-        self._given_up: set[str] = set()
+        # By id and token: all attempts of one claim share its token.
+        self._given_up: set[tuple[int, str]] = set()
 
     def call(
         self,
@@ -107,14 +108,14 @@ class TimeLimits:
                 running.attempt
                 for running in self._running
                 if running.deadline <= before
-                and running.attempt.token not in self._given_up
+                and _key(running.attempt) not in self._given_up
             ]
-            self._given_up.update(attempt.token for attempt in stuck)
+            self._given_up.update(map(_key, stuck))
         return stuck
 
     def gave_up(self, attempt: Attempt) -> bool:
         """Tell whether an attempt, whose call has ended, was given up before."""
-        return attempt.token in self._given_up
+        return _key(attempt) in self._given_up
 
     def _begin(self, attempt: Attempt, seconds: float, thread: int | None) -> _Running:
         running = _Running(attempt, seconds, thread)
@@ -130,6 +131,10 @@ class TimeLimits:
             if running.fired and running.thread is not None:
                 _raise_in(running.thread, None)
                 raise AttemptTimedOut
+
+
+def _key(attempt: Attempt) -> tuple[int, str]:
+    return attempt.id, attempt.token
 
 
 def _raise_in(thread: int, error: type[BaseException] | None) -> None:

@@ -97,6 +97,17 @@ def test_what_does_not_end_is_given_up_once(monkeypatch):
     assert not limits.gave_up(limited_to(0.0))
 
 
+def test_another_attempt_of_the_same_claim_is_not_given_up_with_it(monkeypatch):
+    monkeypatch.setattr(timeouts, "GRACE", 0.0)
+    limits, stuck = TimeLimits(), limited_to(0.0)
+    fellow = stuck._replace(id=stuck.id + 1)
+
+    assert limits.watch(stuck, limits.give_up) == [stuck]
+    assert limits.gave_up(stuck)
+    assert not limits.gave_up(fellow)
+    assert limits.watch(fellow, limits.give_up) == [fellow]
+
+
 def spin(seconds: float) -> str:
     until = monotonic() + seconds
     while monotonic() < until:

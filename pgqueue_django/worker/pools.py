@@ -1,9 +1,10 @@
 """Threads that run handlers."""
 
+from collections import deque
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from threading import Lock, Thread
-from time import monotonic, perf_counter
+from time import monotonic
 
 from pgqueue_django.attempts import Attempt
 from pgqueue_django.worker.prefetch import Prefetch
@@ -33,8 +34,11 @@ class ThreadPool:
         self._run = run
         self._on_room = on_room
         self._on_exit = on_exit
-        self._waiting: SimpleQueue[Attempt | None] = SimpleQueue()
+        self._waiting: deque[Attempt] = deque()
         self._lock = Lock()
+        self._parked = 0
+        self._wakes: SimpleQueue[None] = SimpleQueue()
+        self._stopping = False
         self._occupied = 0
         self._ran = 0
         self._given_up = 0
@@ -80,15 +84,15 @@ class ThreadPool:
 
     def submit(self, attempts: list[Attempt]) -> None:
         """Run attempts, in order, as soon as threads are free."""
+        self._last_start = monotonic()
         with self._lock:
             self._occupied += len(attempts)
-        self._last_start = monotonic()
-        for attempt in attempts:
-            self._waiting.put(attempt)
+            self._waiting.extend(attempts)
+            self._wake(len(attempts))
 
     def take_back_stalled(self) -> list[Attempt]:
         """Return attempts that wait for jobs that turned out slow."""
-        if self._waiting.empty() or monotonic() - self._last_start < _STALLED_AFTER:
+        if not self._waiting or monotonic() - self._last_start < _STALLED_AFTER:
             return []
         self._prefetch.stalled()
         return self.take_back()
@@ -96,13 +100,8 @@ class ThreadPool:
     def take_back(self) -> list[Attempt]:
         """Return the attempts that have not started; they will not."""
         unstarted: list[Attempt] = []
-        try:
-            while True:
-                attempt = self._waiting.get_nowait()
-                if attempt is not None:
-                    unstarted.append(attempt)
-        except Empty:
-            pass
+        while (attempt := self._first()) is not None:
+            unstarted.append(attempt)
         with self._lock:
             self._occupied -= len(unstarted)
         return unstarted
@@ -117,8 +116,9 @@ class ThreadPool:
 
     def stop(self) -> None:
         """Let each thread end after the attempt that it runs."""
-        for _ in self._all:
-            self._waiting.put(None)
+        with self._lock:
+            self._stopping = True
+            self._wake(self._parked)
 
     def join(self, timeout: float) -> bool:
         """Wait for the end of all (seconds at most); return whether it came."""
@@ -130,11 +130,10 @@ class ThreadPool:
 
     def _work(self) -> None:
         try:
-            while (attempt := self._waiting.get()) is not None:
-                self._last_start = monotonic()
-                started = perf_counter()
+            while (attempt := self._first() or self._wait()) is not None:
+                started = self._last_start = monotonic()
                 self._run(attempt)
-                self._prefetch.ran(perf_counter() - started)
+                self._prefetch.ran(monotonic() - started)
                 with self._lock:
                     self._occupied -= 1
                     self._ran += 1
@@ -142,3 +141,27 @@ class ThreadPool:
                     self._on_room()
         finally:
             self._on_exit()
+
+    def _first(self) -> Attempt | None:
+        """Take the first attempt that waits, if there is one."""
+        try:
+            return self._waiting.popleft()
+        except IndexError:
+            return None
+
+    def _wait(self) -> Attempt | None:
+        """Take the first attempt, once there is one; None is the end."""
+        while True:
+            with self._lock:
+                if attempt := self._first():
+                    return attempt
+                if self._stopping:
+                    return None
+                self._parked += 1
+            self._wakes.get()
+
+    def _wake(self, most: int) -> None:
+        """Let parked threads look again; under the lock, so that none parks between."""
+        for _ in range(min(most, self._parked)):
+            self._parked -= 1
+            self._wakes.put(None)

@@ -114,6 +114,34 @@ def _figures(bench: str) -> Callable[[dict[str, Report]], str]:
     return make
 
 
+def _faults(reports: dict[str, Report]) -> str:
+    """Return the fault programs, each with its ledger's count."""
+    judged = {n: each for n, each in reports.items() if "stale_writes_accepted" in each}
+    if not judged:
+        raise KeyError("crash")
+    return _markdown(
+        (
+            *("program", "jobs", "lost", "stale writes accepted", "duplicates"),
+            *("attempts interrupted", "recovery, s", ""),
+        ),
+        (
+            (
+                name.replace("_", " "),
+                number(each["jobs"]),
+                *(each[key] for key in ("lost", "stale_writes_accepted", "duplicates")),
+                number(each["interrupted"]),
+                _seconds(each["recovery_seconds"]),
+                _mark(ok=each["ok"]),
+            )
+            for name, each in judged.items()
+        ),
+    )
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
 def worker_counts(report: Report) -> list[int]:
     """Return the numbers of workers that the claim modes were measured with."""
     found = map(_NUMBERED.fullmatch, report["measured"])
@@ -224,6 +252,7 @@ TABLES: dict[str, Callable[[dict[str, Report]], str]] = {
     "bars": _bars,
     "environment": _environment,
     "claim-modes": _claim_modes,
+    "faults": _faults,
     "peers-throughput": peers_throughput,
     "peers-latency": peers_latency,
     "per-job": _figures("per_job"),

@@ -65,22 +65,29 @@ ORDER BY given.queue, given.idempotency_key, given.id"""
     + _ENQUEUED_ROWS
 )
 
-_ENQUEUE_ROW: Final[LiteralString] = """
+_DUE: Final[LiteralString] = """coalesce(
+        %(run_at)s::timestamptz,
+        statement_timestamp() + make_interval(secs => %(delay)s::float8)
+    )"""
+
+# VALUES, and not a sub-select that names the time once: it is planned in half the time.
+_ENQUEUE_ROW: Final[LiteralString] = (
+    """
 INSERT INTO pgqueue_job (
     queue, task, args, kwargs, state, priority, run_at, enqueued_at,
     attempts, max_attempts, timeout_seconds, idempotency_key, worker, errors
 )
-SELECT
+VALUES (
     %(queue)s, %(task)s, %(args)s::jsonb, %(kwargs)s::jsonb,
-    CASE WHEN due.run_at <= statement_timestamp() THEN 'queued' ELSE 'scheduled' END,
-    %(priority)s::smallint, due.run_at, statement_timestamp(),
+    CASE WHEN """
+    + _DUE
+    + """ <= statement_timestamp() THEN 'queued' ELSE 'scheduled' END,
+    %(priority)s::smallint, """
+    + _DUE
+    + """, statement_timestamp(),
     0, %(max_attempts)s::integer, %(timeout)s::float8, %(idempotency_key)s, '', '[]'
-FROM (
-    SELECT coalesce(
-        %(run_at)s::timestamptz,
-        statement_timestamp() + make_interval(secs => %(delay)s::float8)
-    )
-) AS due (run_at)"""
+)"""
+)
 
 _ENQUEUED_ROW: Final[LiteralString] = """
 RETURNING

@@ -1,15 +1,16 @@
 """Moving the waiting tasks of django-tasks-db to this queue."""
 
 from datetime import UTC, datetime
-from importlib.util import find_spec
 
 import pytest
 from django.apps import apps
 from django.core.management import CommandError, call_command
 from django.db import connection
 
+from pgqueue_django.management.commands import pgqueue_import_tasks_db
 from pgqueue_django.models import Job
 from tests.tasks import handlers
+from tests.threads import Started
 
 ADD = "tests.tasks.handlers.add"
 MODEL = ("django_tasks_database", "DBTaskResult")
@@ -22,13 +23,18 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def old(settings):
     """Return the model of django-tasks-db, with its table."""
-    if find_spec("django_tasks_db") is None:
-        pytest.skip("django-tasks-db is not installed")
-    settings.INSTALLED_APPS = [*settings.INSTALLED_APPS, "django_tasks_db"]
+    try:
+        settings.INSTALLED_APPS = [*settings.INSTALLED_APPS, "django_tasks_db"]
+    except ImportError as error:
+        pytest.skip(f"django-tasks-db cannot be imported: {error}")
     model = apps.get_model(*MODEL)
     with connection.schema_editor() as editor:
         editor.create_model(model)
-    return model
+    yield model
+    # Else it is undone with the test's transaction.
+    if not connection.in_atomic_block:
+        with connection.schema_editor() as editor:
+            editor.delete_model(model)
 
 
 def waiting(model, path=ADD, *args, **columns):
@@ -126,3 +132,106 @@ def test_one_task_that_cannot_be_moved_leaves_all_where_they_are(old, wrong, dry
 
     assert not Job.objects.exists()
     assert old.objects.count() == 2
+
+
+@pytest.fixture
+def two_at_once(monkeypatch):
+    monkeypatch.setattr(pgqueue_import_tasks_db, "_AT_ONCE", 2)
+
+
+def test_all_chunks_are_moved_in_the_order_they_were_enqueued(old, two_at_once):
+    for number in range(5):
+        waiting(old, ADD, number)
+
+    run()
+
+    assert [job.args for job in Job.objects.order_by("id")] == [[n] for n in range(5)]
+    assert not old.objects.exists()
+
+
+def test_a_task_that_cannot_be_moved_undoes_the_chunks_before_it(old, two_at_once):
+    for number in range(4):
+        waiting(old, ADD, number)
+    waiting(old, "tests.tasks.handlers.gone")
+
+    with pytest.raises(CommandError, match="1 of 5 tasks"):
+        run()
+
+    assert not Job.objects.exists()
+    assert old.objects.count() == 5
+
+
+def test_no_more_rows_are_read_than_a_chunk(old, two_at_once, monkeypatch):
+    """The second chunk is asked for when the first has become jobs."""
+    for number in range(4):
+        waiting(old, ADD, number)
+    steps = []
+    spec_of = pgqueue_import_tasks_db._spec
+    enqueue_many = type(Job.objects).enqueue_many
+
+    def told_spec(row):
+        steps.append("row")
+        return spec_of(row)
+
+    def told_enqueue(self, specs):
+        steps.append("jobs")
+        return enqueue_many(self, specs)
+
+    monkeypatch.setattr(pgqueue_import_tasks_db, "_spec", told_spec)
+    monkeypatch.setattr(type(Job.objects), "enqueue_many", told_enqueue)
+
+    run()
+
+    assert steps == ["row", "row", "jobs"] * 2
+
+
+class OldOnesElsewhere:
+    """A router that keeps the tables of django-tasks-db in a database of their own."""
+
+    def db_for_write(self, model, **hints):
+        return "elsewhere" if model._meta.app_label == MODEL[0] else None
+
+
+def test_two_databases_are_refused(old, settings):
+    waiting(old)
+    settings.DATABASE_ROUTERS = [OldOnesElsewhere()]
+
+    with pytest.raises(CommandError, match="'elsewhere' and the jobs on 'default'"):
+        run()
+
+    assert not Job.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_a_worker_of_theirs_has_locked_is_left_to_it(old, connect):
+    locked, free = waiting(old, ADD, 1), waiting(old, ADD, 2)
+    worker = connect()
+    worker.execute("BEGIN")
+    table = old._meta.db_table
+    worker.execute(f"SELECT 1 FROM {table} WHERE id = %s FOR UPDATE", [locked.pk])
+
+    run()
+
+    assert Job.objects.get().args == [2]
+    assert old.objects.get() == locked != free
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_imports_at_once_move_each_task_once(old, monkeypatch):
+    """The second one runs when the first has read its rows, and before it commits."""
+    for number in range(3):
+        waiting(old, ADD, number)
+    enqueue_many = type(Job.objects).enqueue_many
+
+    def run_another_first(self, specs):
+        monkeypatch.undo()
+        with Started(run) as other:
+            other.result()
+        return enqueue_many(self, specs)
+
+    monkeypatch.setattr(type(Job.objects), "enqueue_many", run_another_first)
+
+    run()
+
+    assert [job.args for job in Job.objects.order_by("id")] == [[0], [1], [2]]
+    assert not old.objects.exists()

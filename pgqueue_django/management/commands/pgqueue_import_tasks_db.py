@@ -2,6 +2,8 @@
 
 from argparse import ArgumentParser
 from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from django.apps import apps
@@ -18,7 +20,7 @@ from pgqueue_django.tasks import as_queue_task
 
 _THEIRS = ("django_tasks_database", "DBTaskResult")
 _SHOWN = 10
-_DELETED_AT_ONCE = 10_000
+_AT_ONCE = 1_000
 
 # What django-tasks-db stores for a task without a time: the first day of this year.
 _WITHOUT_TIME_YEAR = 9999
@@ -73,34 +75,43 @@ def _move(model: type[models.Model], *, dry_run: bool) -> Counter[str]:
     waiting = model._default_manager.using(router.db_for_write(model)).filter(  # noqa: SLF001
         status="READY"
     )
-    # A row that a worker of theirs has locked is about to run there.
-    rows: list[Any] = list(
-        waiting.select_for_update(skip_locked=True).order_by("enqueued_at")
+    seen: Counter[str] = Counter()
+    refused: list[str] = []
+    for rows in _chunks(waiting):
+        seen.update(row.task_path for row in rows)
+        specs = list(_specs(rows, refused))
+        if not (dry_run or refused):
+            Job.objects.enqueue_many(specs)
+            waiting.filter(pk__in=[row.pk for row in rows]).delete()
+    if refused:
+        raise CommandError(
+            f"Nothing is moved, since {len(refused):,} of {seen.total():,} tasks "
+            "cannot be:\n" + "\n".join(refused[:_SHOWN])
+        )
+    return seen
+
+
+def _chunks(waiting: models.QuerySet[Any]) -> Iterator[list[Any]]:
+    # A row that a worker of theirs has locked is about to run there; and the rows that
+    # another run of this command has locked are moved by it.
+    rows = (
+        waiting.select_for_update(skip_locked=True)
+        .order_by("enqueued_at")
+        .iterator(chunk_size=_AT_ONCE)
     )
-    specs = _specs(rows)
-    if not dry_run:
-        Job.objects.enqueue_many(specs)
-        for done in range(0, len(rows), _DELETED_AT_ONCE):
-            keys = [row.pk for row in rows[done : done + _DELETED_AT_ONCE]]
-            waiting.filter(pk__in=keys).delete()
-    return Counter(row.task_path for row in rows)
+    while chunk := list(islice(rows, _AT_ONCE)):
+        yield chunk
 
 
-def _specs(rows: list[Any]) -> list[JobSpec]:
-    specs, refused = [], {}
+def _specs(rows: list[Any], refused: list[str]) -> Iterator[JobSpec]:
     for row in rows:
         try:
-            specs.append(_spec(row))
+            spec = _spec(row)
         # Their module is imported, which can raise anything.
         except Exception as error:  # noqa: BLE001
-            refused[row.pk] = f"{row.pk} {row.task_path}: {error}"
-    if refused:
-        lines = list(refused.values())[:_SHOWN]
-        raise CommandError(
-            f"Nothing is moved, since {len(refused):,} of {len(rows):,} tasks cannot "
-            "be:\n" + "\n".join(lines)
-        )
-    return specs
+            refused.append(f"{row.pk} {row.task_path}: {error}")
+        else:
+            yield spec
 
 
 def _spec(row: Any) -> JobSpec:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.apps import apps
 from django.core import checks
-from django.db import router
+from django.db import DEFAULT_DB_ALIAS, router
 from django.utils.functional import cached_property
 
 from pgqueue_django.backends.options import (
@@ -144,7 +144,7 @@ class PgQueueBackend(BaseTaskBackend):
 
     def check(self, **_: Any) -> list[checks.CheckMessage]:
         """Return what is wrong with this alias in ``settings.TASKS``."""
-        return list(self._problems())
+        return list(self._problems()) or list(self._remarks())
 
     def _problems(self) -> Iterator[checks.CheckMessage]:
         for problem in problems(self.alias, self.options):
@@ -156,6 +156,22 @@ class PgQueueBackend(BaseTaskBackend):
                 f"TASKS[{self.alias!r}] is a PgQueueBackend, but the app is missing.",
                 hint="Add 'pgqueue_django' to INSTALLED_APPS.",
                 id="pgqueue.E022",
+            )
+
+    def _remarks(self) -> Iterator[checks.CheckMessage]:
+        others = (
+            model
+            for model in apps.get_models()
+            if model._meta.app_label != "pgqueue_django"  # noqa: SLF001
+        )
+        if self.database not in {DEFAULT_DB_ALIAS, *map(router.db_for_write, others)}:
+            yield checks.Warning(
+                f"TASKS[{self.alias!r}] keeps its jobs on the database "
+                f"{self.database!r}, where no other model is: a job does not commit "
+                "with the data that it is about.",
+                hint="Enqueue it in transaction.on_commit(). Where that is done, add "
+                "'pgqueue.W020' to SILENCED_SYSTEM_CHECKS.",
+                id="pgqueue.W020",
             )
 
     def _jobs(self) -> "JobManager":

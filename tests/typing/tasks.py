@@ -1,7 +1,7 @@
 """What a type checker must accept, and, where a line is ignored, what it must not.
 
-mypy runs over this with ``warn_unused_ignores``: an ignored line that has no error is
-an error itself. Nothing here is run but by ``test_typing.py``.
+mypy and pyright run over this, told that an ignored line that has no error is an error
+itself. Nothing here is run but by ``test_typing.py``.
 """
 
 from datetime import timedelta

@@ -72,6 +72,20 @@ def test_prc_05_a_job_that_kills_its_workers_ends_as_dead(start_process):
     assert last.stop() == 0
 
 
+def test_prc_04_exits_and_interrupts_of_handlers_end_no_process(start_process):
+    worker = start_process()
+    bad = [
+        add(task, kind)
+        for task in (handlers.fail, handlers.fail_async)
+        for kind in ("SystemExit(3)", "KeyboardInterrupt")
+    ]
+    good = add(handlers.where)
+
+    assert {finished(id_).state for id_ in bad} == {"dead"}
+    assert finished(good).result[0] == worker.pid
+    assert worker.stop() == 0
+
+
 def test_a_claim_of_a_worker_that_died_at_once_is_recovered(start_worker):
     """Only the row's own lease says so: nobody ever heard of that worker."""
     id_ = factories.queued(handlers.noop.task_name).pk

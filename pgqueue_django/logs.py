@@ -186,6 +186,12 @@ def log_tasks_module_failed(*, module: str, failure: Any, **_: Any) -> None:
     )
 
 
+@_receive(signals.code_changed)
+def log_code_changed(*, path: str, **_: Any) -> None:
+    """Log why a worker starts anew."""
+    logger.info("%s has changed; starting anew after the running jobs", path)
+
+
 @_receive(signals.loop_failed)
 def log_loop_failed(*, loop: str, error: Exception, wait: float, **_: Any) -> None:
     """Log a loop's trouble, one line in five seconds for all loops."""

@@ -1,6 +1,7 @@
 """The job table: a row is a job, and the row alone decides what happens to it.
 
-Beside it stand the counters, which say what has happened, and decide nothing.
+Beside it stand the counters, which say what has happened, and the workers, which say
+that they are there. Both decide nothing.
 """
 
 from typing import ClassVar
@@ -243,3 +244,28 @@ class Counter(models.Model):
 
     def __str__(self) -> str:
         return f"{self.count} {self.event} ({self.task})"
+
+
+class WorkerProcess(models.Model):
+    """A worker process as it was at its last beat; for people to look at.
+
+    Nothing is decided by it: what a dead worker held is found by the leases.
+    """
+
+    name = models.CharField(primary_key=True, max_length=limits.WORKER_CHARS)
+    host = models.TextField()
+    pid = models.IntegerField()
+    queues = models.TextField()
+    threads = models.IntegerField()
+    running = models.IntegerField()
+    version = models.TextField()
+    started_at = models.DateTimeField()
+    seen_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "pgqueue_worker"
+        default_permissions = ("view",)
+        verbose_name_plural = "worker processes"
+
+    def __str__(self) -> str:
+        return f"worker {self.name}"

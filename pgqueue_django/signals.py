@@ -36,6 +36,9 @@ transaction_left_open = Signal()
 tasks_module_failed = Signal()
 """A module with tasks could not be imported. Arguments: module, failure."""
 
+code_changed = Signal()
+"""In development: a file has changed, and the worker starts anew. Arguments: path."""
+
 loop_failed = Signal()
 """An internal loop had an error and goes on. Arguments: loop, error, wait (s)."""
 

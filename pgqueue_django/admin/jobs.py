@@ -96,7 +96,7 @@ class JobAdmin(ReadOnlyAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Job]:
         """Return jobs without their JSON columns, and with their age."""
         age = ExpressionWrapper(Now() - F("enqueued_at"), output_field=DurationField())
-        jobs = super().get_queryset(request).using(database())
+        jobs: QuerySet[Job] = super().get_queryset(request).using(database())
         return jobs.defer(*_JSON).annotate(current_age=age)
 
     def get_changelist(

@@ -1,20 +1,18 @@
-"""Who may do what to jobs in the admin."""
+"""Who may do what in the admin."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 from django.http import HttpRequest
 
-from pgqueue_django.models import Job
-
 # Generic for type checkers only.
 if TYPE_CHECKING:
-    JobModelAdmin = admin.ModelAdmin[Job]
+    AnyModelAdmin = admin.ModelAdmin[Any]
 else:
-    JobModelAdmin = admin.ModelAdmin
+    AnyModelAdmin = admin.ModelAdmin
 
 
-class ReadOnlyAdmin(JobModelAdmin):
+class ReadOnlyAdmin(AnyModelAdmin):
     """Nothing can be added, changed or deleted; who may change jobs may cancel them."""
 
     def has_add_permission(
@@ -27,7 +25,7 @@ class ReadOnlyAdmin(JobModelAdmin):
     def has_change_permission(
         self,
         request: HttpRequest,  # noqa: ARG002
-        obj: Job | None = None,  # noqa: ARG002
+        obj: Any = None,  # noqa: ARG002
     ) -> bool:
         """Refuse to edit fields; see ``has_cancel_permission``."""
         return False
@@ -35,7 +33,7 @@ class ReadOnlyAdmin(JobModelAdmin):
     def has_delete_permission(
         self,
         request: HttpRequest,  # noqa: ARG002
-        obj: Job | None = None,  # noqa: ARG002
+        obj: Any = None,  # noqa: ARG002
     ) -> bool:
         """Leave it to the pruner."""
         return False

@@ -1,4 +1,4 @@
-"""The job table, and the counters beside it."""
+"""The job table, and beside it the counters and the workers."""
 
 from django.db import migrations, models
 
@@ -459,6 +459,28 @@ class Migration(migrations.Migration):
                         name="pgqueue_counter_starts_at_readable",
                     ),
                 ],
+            },
+        ),
+        migrations.CreateModel(
+            name="WorkerProcess",
+            fields=[
+                (
+                    "name",
+                    models.CharField(max_length=200, primary_key=True, serialize=False),
+                ),
+                ("host", models.TextField()),
+                ("pid", models.IntegerField()),
+                ("queues", models.TextField()),
+                ("threads", models.IntegerField()),
+                ("running", models.IntegerField()),
+                ("version", models.TextField()),
+                ("started_at", models.DateTimeField()),
+                ("seen_at", models.DateTimeField()),
+            ],
+            options={
+                "verbose_name_plural": "worker processes",
+                "db_table": "pgqueue_worker",
+                "default_permissions": ("view",),
             },
         ),
         # Room on each page for the versions that a job goes through, and a vacuum that

@@ -1,10 +1,12 @@
 """The parts of one worker, and how they are joined."""
 
+import os
+import socket
 from time import monotonic
 
 from django.db import router
 
-from pgqueue_django import signals
+from pgqueue_django import __version__, signals
 from pgqueue_django.attempts import Attempt
 from pgqueue_django.conf import get_settings
 from pgqueue_django.db import WorkerSession
@@ -16,6 +18,7 @@ from pgqueue_django.maintenance.merger import Merger
 from pgqueue_django.maintenance.promoter import Promoter
 from pgqueue_django.maintenance.pruner import Pruner
 from pgqueue_django.maintenance.reaper import Reaper
+from pgqueue_django.managers.workers import Introduction
 from pgqueue_django.models import Job
 from pgqueue_django.notifications import HEARING_FACTOR
 from pgqueue_django.outcomes import Outcome, Released
@@ -31,6 +34,7 @@ from pgqueue_django.worker.listener import ECHO, Listener
 from pgqueue_django.worker.loop import FORERUNNER, Alone, Loop, Turns
 from pgqueue_django.worker.options import WorkerOptions
 from pgqueue_django.worker.pools import ThreadPool
+from pgqueue_django.worker.presence import Presence
 from pgqueue_django.worker.timeouts import TimeLimits
 
 # With a commit for each outcome, so many are under way at the same time at most.
@@ -98,6 +102,7 @@ class Parts:
             *map(Loop, self.completer.completers),
             self._turns_loop,
             self._claimer_loop,
+            Loop(self._make_presence()),
         ]
         if self._listener:
             self._loops.append(Loop(self._listener))
@@ -162,6 +167,19 @@ class Parts:
             self._heard,
             self._soon,
             self._missed,
+        )
+
+    def _make_presence(self) -> Presence:
+        introduction = Introduction(
+            name=self._identity,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            queues=str(self._options.queues),
+            threads=self._options.threads,
+            version=__version__,
+        )
+        return Presence(
+            self._session("presence"), introduction, lambda: self.pool.running
         )
 
     # --- join -------------------------------------------------------------------------

@@ -72,6 +72,11 @@ class ThreadPool:
         return self._occupied == self._given_up
 
     @property
+    def running(self) -> int:
+        """How many attempts threads are busy with."""
+        return min(self._occupied, self.threads)
+
+    @property
     def taken(self) -> int:
         """How many attempts have run, run, or wait; not those that were taken back."""
         with self._lock:

@@ -151,6 +151,7 @@ class Supervisor:
         pid = os.fork()
         if pid == 0:
             _live(worker)
+        worker.name_after(pid)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         self._children[pid] = _Child(pid, worker.identity, monotonic())
 
@@ -208,6 +209,7 @@ def _live(worker: Worker) -> None:
     try:
         # Out of the terminal's foreground group: of a Ctrl-C only the parent hears.
         os.setpgid(0, 0)
+        worker.name_after(os.getpid())
         for number in _SIGNALS:
             signal.signal(number, worker.on_signal)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)

@@ -46,13 +46,21 @@ class Worker:
         self, queues: str | Iterable[str] = ("default",), **options: Any
     ) -> None:
         self.options = WorkerOptions(queues=Queues.parse(queues), **options)
-        self.identity = _identity(self.options.name)
+        self._start = uuid4().hex[:12]
+        self.identity = ""
+        self.name_after(os.getpid())
         self._signals = 0
         self._stop = Event()
         self._parts: Parts | None = None
         self._exit_code = OK
         self.supervisor_pid: int | None = None
         """The parent without which the worker comes to an end, if it has one."""
+
+    def name_after(self, pid: int) -> None:
+        """Take an identity that no other start of a worker ever has, with this pid."""
+        suffix = f"-{pid}-{self._start}"
+        name = self.options.name or socket.gethostname()
+        self.identity = name[: WORKER_CHARS - len(suffix)] + suffix
 
     def run(self) -> int:
         """Work until stopped, drained, or broken; blocks.
@@ -222,9 +230,3 @@ class Worker:
 
     def _stop_wait(self) -> None:
         Event().wait(_TICK / 5)
-
-
-def _identity(name: str | None) -> str:
-    """Return a name that no other start of a worker ever has."""
-    suffix = f"-{os.getpid()}-{uuid4().hex[:12]}"
-    return (name or socket.gethostname())[: WORKER_CHARS - len(suffix)] + suffix

@@ -12,6 +12,7 @@ from pgqueue_django.exceptions import InvalidJob
 from pgqueue_django.models import Job
 from pgqueue_django.worker import Worker, WorkerOptions
 from pgqueue_django.worker.exits import leave
+from pgqueue_django.worker.reloading import Reloader, is_child, run_until_changed
 from pgqueue_django.worker.supervisor import PROCESSES_MAX, Supervisor
 
 
@@ -59,18 +60,22 @@ class Command(BaseCommand):
         parser.add_argument("--name", help="First part of the worker's identity.")
         parser.add_argument("--database", help="Alias of the database with the jobs.")
 
+        parser.add_argument(
+            "--reload",
+            action="store_true",
+            help="For development: start anew when code changes, after running jobs.",
+        )
+
     def handle(self, *_args: Any, **options: Any) -> None:
         """Run the workers, and exit with their code."""
+        if options["reload"] and options["processes"] is not None:
+            raise CommandError("--reload: goes with one process, not with --processes")
         _show_log()
         worker = _worker(options)
         alias = worker.options.database or router.db_for_write(Job)
         _check_database(alias)
         try:
-            code = (
-                _supervise(options, alias)
-                if options["processes"] is not None
-                else worker.run()
-            )
+            code = _run(worker, options, alias)
         except DatabaseError as error:
             first_line = str(error).partition("\n")[0]
             advice = " Run: manage.py migrate" if is_missing_table(error) else ""
@@ -80,6 +85,14 @@ class Command(BaseCommand):
         if code:
             # Handlers may still run in threads that Python would wait for.
             leave(code)
+
+
+def _run(worker: Worker, options: dict[str, Any], alias: str) -> int:
+    if options["processes"] is not None:
+        return _supervise(options, alias)
+    if not options["reload"]:
+        return worker.run()
+    return run_until_changed(worker) if is_child() else Reloader().run()
 
 
 def _show_log() -> None:

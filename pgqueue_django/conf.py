@@ -49,7 +49,7 @@ class Settings:
     """Time between renewals; at most a third of the lease, which is the default."""
 
     poll_interval_seconds: float = 1.0
-    """Longest time between two looks for due jobs; five times as long for workers that
+    """Longest time between two looks for due jobs; ten times as long for workers that
     hear NOTIFY. 0.01 to 3,600.
     """
 

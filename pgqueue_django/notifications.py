@@ -8,5 +8,5 @@ DUE_CHANNEL: Final = "pgqueue_due"
 SOON_CHANNEL: Final = "pgqueue_soon"
 """The payload is the queue in which a job will be due before workers look again."""
 
-HEARING_FACTOR: Final = 5
+HEARING_FACTOR: Final = 10
 """A worker that hears hints looks so much less often for what they may have missed."""

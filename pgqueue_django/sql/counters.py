@@ -3,7 +3,8 @@
 A statement that changes jobs counts them itself, so that the two cannot disagree. It
 writes rows of its own session only, by the number of its server process: no two
 transactions that are open at the same time have the same, so that none waits for
-another. What is a minute old is merged into one row for all sessions.
+another. A row is written for five seconds: while vacuum is held back each version of it
+stays in the way of the next. What is a minute old is merged into one row for all.
 
 Times are added up as whole microseconds: a sum of fractions depends on the order, and
 could seem to go back after a merge.
@@ -35,8 +36,8 @@ _LE: Final[LiteralString] = (
         ], 'infinity')"""
 )
 
-# What becomes what, and when (an instant): a writer's minute a minute after its end,
-# minutes after two hours, hours after two days, days after a year.
+# What becomes what, and when (an instant): a writer's five seconds a minute after their
+# minute's end, minutes after two hours, hours after two days, days after a year.
 _STAGES: Final[LiteralString] = """
     SELECT
         grain, coarser, unit,
@@ -73,7 +74,8 @@ def counted(
         + _KEY
         + """, count, microseconds)
     SELECT
-        'writer', pg_backend_pid(), date_trunc('minute', statement_timestamp(), 'UTC'),
+        'writer', pg_backend_pid(),
+        date_bin('5 seconds', statement_timestamp(), timestamptz 'epoch'),
         """
         + _LE
         + """,

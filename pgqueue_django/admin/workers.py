@@ -44,7 +44,8 @@ class WorkerProcessAdmin(ReadOnlyAdmin):
         """Return all, with the time since their last beats by the database's clock."""
         span = ExpressionWrapper(Now() - F("seen_at"), DurationField())
         all_: QuerySet[Any] = super().get_queryset(request).using(database())
-        return all_.annotate(silence=span)
+        found: QuerySet[Any] = all_.annotate(silence=span)
+        return found
 
     @admin.display(description="seen", ordering="-seen_at")
     def seen(self, worker: Any) -> SafeString:

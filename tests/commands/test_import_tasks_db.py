@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 from django.apps import apps
+from django.contrib import admin
 from django.core.management import CommandError, call_command
 from django.db import connection
 
@@ -31,6 +32,9 @@ def old(settings):
     with connection.schema_editor() as editor:
         editor.create_model(model)
     yield model
+    # Its admin was found when the app came, and stays when it goes.
+    if admin.site.is_registered(model):
+        admin.site.unregister(model)
     # Else it is undone with the test's transaction.
     if not connection.in_atomic_block:
         with connection.schema_editor() as editor:

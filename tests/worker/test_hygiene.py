@@ -57,6 +57,7 @@ def test_a_running_worker_has_one_thread_for_each_part(start_worker):
         "pgqueue-heartbeat",
         "pgqueue-listener",
         "pgqueue-maintenance",
+        "pgqueue-presence",
     ]
 
 

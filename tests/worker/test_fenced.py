@@ -158,7 +158,7 @@ def test_a_stopped_worker_that_wakes_in_the_block(
     assert held_by() == first.pid
     os.kill(first.pid, signal.SIGSTOP)
     try:
-        second = start_process("--lease=1", pgqueue=PROCESS)
+        second = start_process(pgqueue=PROCESS)
         assert held_by(besides=first.pid) == second.pid
         let_go()
         assert finished(id_).result == f"done by {second.pid}"

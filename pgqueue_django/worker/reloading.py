@@ -3,8 +3,6 @@
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Event, Thread, main_thread
@@ -14,12 +12,11 @@ from django.utils import autoreload
 
 from pgqueue_django import signals
 from pgqueue_django.worker.exits import OK
+from pgqueue_django.worker.stop_signals import stop_signals_go_to
 from pgqueue_django.worker.worker import Worker
 
 # How the child says that it ended for this reason; no other exit has it.
 _CHANGED: Final = 82
-
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 def is_child() -> bool:
@@ -78,7 +75,7 @@ class Reloader:
         Returns:
             The last child's exit code.
         """
-        with self._signals_handled():
+        with stop_signals_go_to(self._on_signal):
             while True:
                 code = self._run_child()
                 if self._told() or code == OK:
@@ -107,15 +104,6 @@ class Reloader:
         ticks = watch.tick()
         while not (watch.changed or self._told()):
             next(ticks)
-
-    @contextmanager
-    def _signals_handled(self) -> Iterator[None]:
-        before = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
     def _on_signal(self, _number: int, _frame: object) -> None:
         self._stopping = True

@@ -3,8 +3,7 @@
 import os
 import signal
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Event
 from time import monotonic
@@ -16,9 +15,8 @@ from pgqueue_django.backoff import Backoff
 from pgqueue_django.db import Session
 from pgqueue_django.models import Job
 from pgqueue_django.worker.exits import BROKEN, OK, STUCK, leave
+from pgqueue_django.worker.stop_signals import STOP_SIGNALS, stop_signals_go_to
 from pgqueue_django.worker.worker import Worker
-
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 PROCESSES_MAX = 100
 
@@ -98,7 +96,7 @@ class Supervisor:
         Returns:
             0 when all children ended well, else the worst of their codes.
         """
-        with self._signals_handled():
+        with stop_signals_go_to(self._on_signal):
             while self._children or self._starts or self._abandoned:
                 self._start_due()
                 self._pass_signals_on()
@@ -110,15 +108,6 @@ class Supervisor:
         return self._exit_code
 
     # --- signals --------------------------------------------------------------------
-
-    @contextmanager
-    def _signals_handled(self) -> Iterator[None]:
-        before = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
     def _on_signal(self, number: int, _frame: object) -> None:
         self._signals.append(number)
@@ -147,12 +136,12 @@ class Supervisor:
         worker = self._make_worker()
         worker.supervisor_pid = os.getpid()
         # Blocked until the child has its own handlers, so that no signal is lost.
-        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         pid = os.fork()
         if pid == 0:
             _live(worker)
         worker.name_after(pid)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         self._children[pid] = _Child(pid, worker.identity, monotonic())
 
     def _bury_dead(self) -> None:
@@ -210,9 +199,9 @@ def _live(worker: Worker) -> None:
         # Out of the terminal's foreground group: of a Ctrl-C only the parent hears.
         os.setpgid(0, 0)
         worker.name_after(os.getpid())
-        for number in _SIGNALS:
+        for number in STOP_SIGNALS:
             signal.signal(number, worker.on_signal)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         code = worker.run()
     except BaseException:  # noqa: BLE001 - nothing of the parent's may run here
         traceback.print_exc()

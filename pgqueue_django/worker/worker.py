@@ -1,10 +1,9 @@
 """One worker process: starts the parts, watches them, and stops them in order."""
 
 import os
-import signal
 import socket
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from threading import Event, current_thread, main_thread
 from time import monotonic
 from typing import Any
@@ -22,6 +21,7 @@ from pgqueue_django.worker.loop import Recovery
 from pgqueue_django.worker.memory import resident_megabytes
 from pgqueue_django.worker.options import Queues, WorkerOptions
 from pgqueue_django.worker.parts import Parts
+from pgqueue_django.worker.stop_signals import stop_signals_go_to
 
 # Time between two looks at signals, limits and the loops' health (seconds).
 _TICK = 0.1
@@ -108,20 +108,10 @@ class Worker:
 
     # --- start ------------------------------------------------------------------------
 
-    @contextmanager
-    def _signals_handled(self) -> Iterator[None]:
+    def _signals_handled(self) -> AbstractContextManager[None]:
         if current_thread() is not main_thread():
-            yield
-            return
-        before = {
-            number: signal.signal(number, self.on_signal)
-            for number in (signal.SIGTERM, signal.SIGINT)
-        }
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+            return nullcontext()
+        return stop_signals_go_to(self.on_signal)
 
     def on_signal(self, _number: int, _frame: object) -> None:
         """Count a signal: the first asks for a clean end, a second for a quick one."""

@@ -12,10 +12,10 @@ _ONE_VIEW: Final[LiteralString] = (
     "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 )
 # What is asked has an index each; where statistics are stale the planner could take the
-# whole table for a small one.
+# whole table for a small one. What must be scanned all the same is not worth compiling.
 _LIMITS: Final[LiteralString] = (
     "SELECT set_config('statement_timeout', %(limit)s::text, true),"
-    " set_config('enable_seqscan', 'off', true)"
+    " set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)"
 )
 
 

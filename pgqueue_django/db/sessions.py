@@ -1,11 +1,11 @@
 """What runs a statement: the interface, and Django's own connection behind it."""
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import Any, LiteralString, Protocol
 
-from django.db import connections, transaction
+from django.db import Error, connections, transaction
 
 Row = tuple[Any, ...]
 Params = Mapping[str, Any]
@@ -56,6 +56,38 @@ class DjangoSession:
         """See Session."""
         with connections[self.alias].cursor() as cursor:
             cursor.execute(statement, dict(params))
+            return list(cursor.fetchall())
+
+    def takes_two(self) -> bool:
+        """Tell whether ``rows_before`` is possible now."""
+        features: Any = connections[self.alias].features
+        # Parameters apart from the text go with one statement only.
+        return not (self.in_transaction() or features.uses_server_side_binding)
+
+    def rows_before(
+        self, statement: LiteralString, then: LiteralString, params: Params
+    ) -> list[Row]:
+        """Run two statements, each in a transaction of its own, in one message.
+
+        Args:
+            statement: Whose rows are returned. It is committed before the other runs.
+            then: What carries no promise.
+            params: Of both.
+
+        Raises:
+            django.db.utils.Error: Whatever the database says. An error of the second
+                leaves open what became of the first, as a lost connection does.
+        """
+        connection = connections[self.alias]
+        with connection.cursor() as cursor:
+            try:
+                cursor.execute(f"BEGIN;{statement};COMMIT;{then}", dict(params))
+            except BaseException:
+                with suppress(Error):
+                    connection.rollback()
+                raise
+            # From the answer to BEGIN to that of the statement.
+            cursor.nextset()
             return list(cursor.fetchall())
 
     def atomic(self) -> AbstractContextManager[None]:

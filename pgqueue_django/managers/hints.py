@@ -1,9 +1,11 @@
 """NOTIFY as a hint to workers: sent after the commit, once for each queue."""
 
 from dataclasses import dataclass
+from typing import LiteralString
 
 from pgqueue_django.conf import get_settings
-from pgqueue_django.db import Session
+from pgqueue_django.db import DjangoSession, Session
+from pgqueue_django.db.sessions import Params, Row
 from pgqueue_django.sql import hints as sql
 
 
@@ -19,7 +21,27 @@ class Hint:
         """Send it."""
         alone = not self.session.in_transaction()
         statement = sql.NOTIFY_ALONE if alone else sql.NOTIFY
-        self.session.rows(statement, {"channel": self.channel, "payload": self.queue})
+        self.session.rows(statement, self._params)
+
+    def after(self, statement: LiteralString, params: Params) -> list[Row]:
+        """Run a statement, send this once it is committed, and return its rows.
+
+        Where both can go to the server in one message, they do: to wait for a second
+        answer takes a fifth of the time of an enqueue.
+        """
+        session = self.session
+        if not get_settings().notify:
+            return session.rows(statement, params)
+        if isinstance(session, DjangoSession) and session.takes_two():
+            both = {**params, **self._params}
+            return session.rows_before(statement, sql.NOTIFY_ALONE, both)
+        rows = session.rows(statement, params)
+        session.after_commit(self)
+        return rows
+
+    @property
+    def _params(self) -> Params:
+        return {"channel": self.channel, "payload": self.queue}
 
 
 def hint(session: Session, channel: str, queue: str) -> None:

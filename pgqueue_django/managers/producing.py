@@ -12,7 +12,9 @@ from pgqueue_django.db import DjangoSession, Session
 from pgqueue_django.db.sessions import Row
 from pgqueue_django.exceptions import IdempotencyConflict, PgQueueError
 from pgqueue_django.managers.arrays import array
+from pgqueue_django.managers.hints import Hint
 from pgqueue_django.managers.sessions import SessionManager
+from pgqueue_django.notifications import DUE_CHANNEL
 from pgqueue_django.specs import JobSpec
 from pgqueue_django.sql import producing as sql
 
@@ -64,16 +66,26 @@ class ProducerVerbs(SessionManager):
             With a key, waits for an open transaction that is enqueuing the same key.
         """
         session = self.session
-        keyed = spec.idempotency_key is not None
-        statement = sql.ENQUEUE_ONE_KEYED if keyed else sql.ENQUEUE_ONE
+        if spec.idempotency_key is not None:
+            return self._enqueue_keyed(session, spec)
+        if spec.run_at is None and spec.delay <= 0:
+            due = Hint(session, DUE_CHANNEL, spec.queue)
+            ((id_, enqueued_at),) = due.after(sql.ENQUEUE_NOW, _one(spec))
+            return Enqueued(id_, enqueued_at, created=True)
+        return self._inserted(session, spec, session.rows(sql.ENQUEUE_ONE, _one(spec)))
+
+    def _enqueue_keyed(self, session: Session, spec: JobSpec) -> Enqueued:
         for _ in range(_KEY_TRIES):
-            if inserted := _insert(session, statement, spec):
-                id_, enqueued_at, wait = inserted[0]
-                self._hint_waits(session, spec.queue, [wait])
-                return Enqueued(id_, enqueued_at, created=True)
+            if rows := _insert_keyed_one(session, spec):
+                return self._inserted(session, spec, rows)
             if found := self._find_by_key(session, spec):
                 return found
         raise PgQueueError(_FLICKERS.format(repr(spec.idempotency_key)))
+
+    def _inserted(self, session: Session, spec: JobSpec, rows: list[Row]) -> Enqueued:
+        ((id_, enqueued_at, wait),) = rows
+        self._hint_waits(session, spec.queue, [wait])
+        return Enqueued(id_, enqueued_at, created=True)
 
     def enqueue_many(self, specs: Iterable[JobSpec]) -> list[int]:
         """Insert jobs, all or none of them.
@@ -145,9 +157,9 @@ class ProducerVerbs(SessionManager):
         return Enqueued(id_, enqueued_at, created=False)
 
 
-def _insert(session: Session, statement: LiteralString, spec: JobSpec) -> list[Row]:
+def _insert_keyed_one(session: Session, spec: JobSpec) -> list[Row]:
     try:
-        return session.rows(statement, _one(spec))
+        return session.rows(sql.ENQUEUE_ONE_KEYED, _one(spec))
     except OperationalError as error:
         if not _sees_more_next_time(session, error):
             raise

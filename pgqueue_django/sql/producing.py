@@ -65,6 +65,16 @@ ORDER BY given.queue, given.idempotency_key, given.id"""
     + _ENQUEUED_ROWS
 )
 
+_ROW_OF_ONE: Final[LiteralString] = """
+INSERT INTO pgqueue_job (
+    queue, task, args, kwargs, priority, max_attempts, timeout_seconds,
+    idempotency_key, attempts, worker, errors, enqueued_at, run_at, state
+)
+VALUES (
+    %(queue)s, %(task)s, %(args)s::jsonb, %(kwargs)s::jsonb, %(priority)s::smallint,
+    %(max_attempts)s::integer, %(timeout)s::float8,
+    %(idempotency_key)s, 0, '', '[]', statement_timestamp(), """
+
 _DUE: Final[LiteralString] = """coalesce(
         %(run_at)s::timestamptz,
         statement_timestamp() + make_interval(secs => %(delay)s::float8)
@@ -72,20 +82,12 @@ _DUE: Final[LiteralString] = """coalesce(
 
 # VALUES, and not a sub-select that names the time once: it is planned in half the time.
 _ENQUEUE_ROW: Final[LiteralString] = (
-    """
-INSERT INTO pgqueue_job (
-    queue, task, args, kwargs, state, priority, run_at, enqueued_at,
-    attempts, max_attempts, timeout_seconds, idempotency_key, worker, errors
-)
-VALUES (
-    %(queue)s, %(task)s, %(args)s::jsonb, %(kwargs)s::jsonb,
+    _ROW_OF_ONE
+    + _DUE
+    + """,
     CASE WHEN """
     + _DUE
-    + """ <= statement_timestamp() THEN 'queued' ELSE 'scheduled' END,
-    %(priority)s::smallint, """
-    + _DUE
-    + """, statement_timestamp(),
-    0, %(max_attempts)s::integer, %(timeout)s::float8, %(idempotency_key)s, '', '[]'
+    + """ <= statement_timestamp() THEN 'queued' ELSE 'scheduled' END
 )"""
 )
 
@@ -97,6 +99,16 @@ RETURNING
 # ENQUEUE for one job, without the arrays' cost. Params: the columns' values.
 # Rows: id, enqueued_at, seconds until due. Locks, Index: as ENQUEUE.
 ENQUEUE_ONE: Final[LiteralString] = _ENQUEUE_ROW + _ENQUEUED_ROW
+
+# ENQUEUE_ONE for a job without a time, which most are: planned and run in less.
+# Params: as ENQUEUE_ONE. Rows: id, enqueued_at. Locks, Index: as ENQUEUE.
+ENQUEUE_NOW: Final[LiteralString] = (
+    _ROW_OF_ONE
+    + """statement_timestamp(), 'queued'
+)
+RETURNING id, enqueued_at
+"""
+)
 
 # ENQUEUE_KEYED for one job. Params, Rows: as ENQUEUE_ONE. Locks, Index: as
 # ENQUEUE_KEYED.

@@ -4,7 +4,9 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from django.db import connection, transaction
+from django.db import OperationalError, connection, transaction
+from django.test.utils import CaptureQueriesContext
+from psycopg.pq import TransactionStatus
 
 from pgqueue_django.models import Job
 from pgqueue_django.notifications import DUE_CHANNEL, SOON_CHANNEL
@@ -229,3 +231,56 @@ def test_a_queue_of_any_name_is_announced(heard, queue):
     factories.queued(queue=queue)
 
     assert heard() == due(queue)
+
+
+# --- with the job, in one message ----------------------------------------------------
+
+
+def test_a_job_outside_of_transactions_takes_one_message(heard):
+    with CaptureQueriesContext(connection) as captured:
+        id_ = Job.objects.enqueue(factories.spec(queue="a")).id
+
+    assert len(captured) == 1
+    assert Job.objects.get(id=id_).state == "queued"
+    assert heard() == due("a")
+
+
+def test_the_hint_is_not_in_the_jobs_transaction(heard):
+    """Whoever notifies has one lock of the whole server until its commit is flushed."""
+    with CaptureQueriesContext(connection) as captured:
+        factories.queued(queue="a")
+
+    sql = captured[0]["sql"]
+    assert sql.index("INSERT") < sql.index("COMMIT") < sql.index("pg_notify")
+
+
+def test_parameters_that_go_apart_from_the_text_take_two_messages(heard, monkeypatch):
+    options = connection.settings_dict["OPTIONS"]
+    monkeypatch.setattr(connection.features, "uses_server_side_binding", True)
+    monkeypatch.setitem(options, "server_side_binding", True)
+    connection.close()
+    try:
+        with CaptureQueriesContext(connection) as captured:
+            Job.objects.enqueue(factories.spec(queue="a"))
+    finally:
+        connection.close()
+
+    assert len(captured) == 2
+    assert heard() == due("a")
+
+
+def test_an_insert_that_is_refused_leaves_no_transaction(heard, connect):
+    with connect().transaction() as holder:
+        holder.connection.execute("LOCK TABLE pgqueue_job")
+        with connection.cursor() as cursor:
+            cursor.execute("SET lock_timeout = '50ms'")
+        try:
+            with pytest.raises(OperationalError, match="lock timeout"):
+                factories.queued(queue="a")
+        finally:
+            with connection.cursor() as cursor:
+                cursor.execute("RESET lock_timeout")
+
+    assert connection.connection.info.transaction_status == TransactionStatus.IDLE
+    factories.queued(queue="b")
+    assert heard() == due("b")

@@ -91,6 +91,7 @@ Statement = tuple[LiteralString, dict[str, object], set[str]]
 # and no other.
 STATEMENTS: dict[str, Statement] = {
     "ENQUEUE_ONE": (producing.ENQUEUE_ONE, ONE, set()),
+    "ENQUEUE_NOW": (producing.ENQUEUE_NOW, ONE, set()),
     "ENQUEUE_ONE_KEYED": (producing.ENQUEUE_ONE_KEYED, ONE, set()),
     "FIND_BY_KEY": (producing.FIND_BY_KEY, ONE, {UNIQUE}),
     "CLAIM": (holding.CLAIM, CLAIM, {KEY, f"{TABLE}_claim"}),

@@ -16,7 +16,8 @@ WORKERS = (1, 2, 4, 8, 16, 32)
 
 # A shipped bench with other options, under another name.
 _VARIANTS = {
-    "per_job": ("throughput", ["--durability=per_job", "--threads=16", "--jobs=10000"])
+    "per_job": ("throughput", ["--durability=per_job", "--threads=16", "--jobs=10000"]),
+    "million": ("enqueue", ["--jobs=100", "--many=1000000", "--repeats=1"]),
 }
 
 
@@ -75,7 +76,7 @@ def _run(name: str, options: argparse.Namespace) -> dict[str, Any]:
         known = ("claim_modes", *_VARIANTS, *BENCHES)
         sys.exit(f"--only: {name!r} is none of {', '.join(known)}")
     if "repeats" in BENCHES[bench].options:
-        flags = [*flags, f"--repeats={options.repeats}"]
+        flags = [f"--repeats={options.repeats}", *flags]
     printed = StringIO()
     call_command("pgqueue_bench", bench, *flags, "--json", stdout=printed)
     report: dict[str, Any] = json.loads(printed.getvalue())

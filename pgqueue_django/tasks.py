@@ -40,7 +40,7 @@ from pgqueue_django.policies import (
 )
 from pgqueue_django.registry import registry
 from pgqueue_django.results import JobResult
-from pgqueue_django.specs import clean_delay
+from pgqueue_django.specs import JobSpec, clean_delay
 from pgqueue_django.task_options import (
     CLEANED,
     OF_ONE_CALL,
@@ -191,6 +191,23 @@ class QueueTask(_TypedTask[P, R]):
         if only_one(run_after=run_after, run_at=run_at, delay=delay) is not None:
             changes |= {"run_after": first(run_after, run_at), "delay": delay}
         return replace(self, **changes)
+
+    def spec(self, *args: P.args, **kwargs: P.kwargs) -> JobSpec:
+        """Return what ``enqueue`` would store, for ``Job.objects.enqueue_many``.
+
+        Raises:
+            InvalidTask: The task cannot be run, an option is wrong, or its backend is
+                of another kind.
+            InvalidJob: An argument cannot be stored.
+        """
+        backend = self.get_backend()
+        if not isinstance(backend, backend_class()):
+            raise InvalidTask(
+                f"backend: {self.backend!r} is a {type(backend).__name__}, which "
+                f"stores no jobs; name a {backend_class().__name__} in @task or using()"
+            )
+        backend.validate_task(self)
+        return backend.spec_of(self, args, kwargs)  # type: ignore[attr-defined, no-any-return]
 
     def get_backend(self) -> BaseTaskBackend:
         """Return the backend that takes this task's jobs.

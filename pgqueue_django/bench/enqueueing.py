@@ -2,12 +2,18 @@
 
 *One by one*: ``task.enqueue()``, each in a transaction of its own; NOTIFY is part of
 it, as the project's settings have it. *In a transaction*: all in one ``atomic()``.
-*Many*: ``enqueue_many`` of that many jobs, with the making of their specs. The floors
+*Many*: ``enqueue_many`` of that many jobs from a generator, all in one transaction, in
+slices of 10,000, with the making of their specs; *memory* is what this process has at
+most had more than before. The floors
 write the same columns on one connection, with statements prepared: INSERT by INSERT, in
 one transaction, and by unnest, 1,000 rows in a statement. No worker runs.
 """
 
+import resource
+import sys
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import islice
 from time import perf_counter
 from typing import Final
 
@@ -27,9 +33,11 @@ from pgqueue_django.models import Job
 from pgqueue_django.specs import JobSpec
 
 _CHUNK: Final = 1_000
+_SLICE: Final = 10_000
 _WARM_UP: Final = 20
 
 ONE, IN_TRANSACTION, MANY = "one by one", "in a transaction", "enqueue_many"
+_MEMORY: Final = f"{MANY}, memory"
 
 Way = Callable[[int], None]
 """Enqueues so many jobs."""
@@ -42,12 +50,21 @@ def run(lab: Lab) -> Report:
         rates: dict[str, list[float]] = {name: [] for name in (*ways, *floors)}
         for way in (*ways.values(), *floors.values()):
             way(_WARM_UP)
+        memory: list[float] = []
         for _ in lab.repeats:
             for own, bare in zip(ways, floors, strict=True):
                 jobs = lab["many"] if own == MANY else lab["jobs"]
+                before = _most_memory()
                 rates[own].append(_rate(connection, own, ways[own], jobs))
+                if own == MANY:
+                    memory.append(_most_memory() - before)
                 rates[bare].append(_rate(connection, bare, floors[bare], jobs))
-    return _report({name: Figure.of("jobs/s", r) for name, r in rates.items()})
+    report = _report(
+        {name: Figure.of("jobs/s", r) for name, r in rates.items()},
+        Figure.of("MB", [max(memory)]),
+    )
+    # They are told of one slice at most.
+    return report if lab["many"] <= _SLICE else replace(report, bars=())
 
 
 def _ways() -> dict[str, Way]:
@@ -66,9 +83,16 @@ def _in_transaction(jobs: int) -> None:
 
 def _many(jobs: int) -> None:
     name = stamp.task_name
-    Job.objects.enqueue_many(
-        JobSpec.build(task=name, kwargs={"at": 0.0}) for _ in range(jobs)
-    )
+    specs = (JobSpec.build(task=name, kwargs={"at": 0.0}) for _ in range(jobs))
+    with transaction.atomic():
+        while Job.objects.enqueue_many(islice(specs, _SLICE)):
+            pass
+
+
+def _most_memory() -> float:
+    """Return what this process has had in memory at most, in MB (10**6 bytes)."""
+    unit = 1 if sys.platform == "darwin" else 1_024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
 
 
 _INSERTS: Final = "INSERT, one by one"
@@ -102,7 +126,7 @@ def _rate(connection: Connection, name: str, way: Way, jobs: int) -> float:
         return jobs / (perf_counter() - begun)
 
 
-def _report(rates: dict[str, Figure]) -> Report:
+def _report(rates: dict[str, Figure], memory: Figure) -> Report:
     floors = {name: rates[name] for name in (_INSERTS, _INSERTS_IN_ONE, _UNNEST)}
     measured = {name: rates[name] for name in (ONE, IN_TRANSACTION, MANY)}
     parts = {
@@ -111,7 +135,7 @@ def _report(rates: dict[str, Figure]) -> Report:
     }
     return Report(
         bench="enqueue",
-        measured={**measured, **parts},
+        measured={**measured, **parts, _MEMORY: memory},
         floor=floors,
         bars=(
             bars.ENQUEUE_ONE.judge(parts[f"{ONE}, part of the floor"].median),

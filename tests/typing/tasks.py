@@ -97,6 +97,7 @@ async def accepted_in_coroutines() -> None:
 def refused() -> None:
     bare.enqueue(5)  # type: ignore[arg-type]
     bare.enqueue()  # type: ignore[call-arg]
+    bare.spec(5)  # type: ignore[arg-type]
     bare.enqueue("a", 2)  # type: ignore[call-arg]
     bare.enqueue("a", times="2")  # type: ignore[arg-type]
     called.enqueue("a", other=1)  # type: ignore[call-arg]

@@ -9,7 +9,6 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from threading import Event, Thread
 from time import monotonic
 from typing import Any
@@ -17,15 +16,13 @@ from typing import Any
 from django.db import DatabaseError, InterfaceError, connection
 
 from bench import acks
-from bench.clusters import Pair, pair
+from bench.clusters import Pair, of_lab, pair
 from bench.faults import FaultReport, Trial, main, parser, trial
 from pgqueue_django.bench.lab import Lab
 from pgqueue_django.specs import JobSpec
 
 # Jobs start again within so long after the promotion (seconds).
 _SOON = 10.0
-
-_FOLDER = "BENCH_PAIR"
 
 
 def run(lab: Lab) -> FaultReport:
@@ -37,7 +34,7 @@ def run(lab: Lab) -> FaultReport:
         run.enqueue_work(lab["jobs"])
         with _producer(run, lab["produced"]) as producer:
             run.wait(run.fleet.look, until_left=round(lab["jobs"] * 0.7))
-            recovery = _fail_over(run, Pair(Path(os.environ[_FOLDER])))
+            recovery = _fail_over(run, of_lab())
             producer.join(120)
         run.wait(run.fleet.look)
         run.fleet.look()
@@ -120,8 +117,6 @@ if __name__ == "__main__":
     given = parser(
         __doc__, jobs=2_000, produced=400, processes=3, threads=4, lease=2.0, away=1.0
     ).parse_args()
-    with pair() as servers, tempfile.TemporaryDirectory() as folder:
-        os.environ["DATABASE_URL"] = servers.url
-        os.environ[_FOLDER] = str(servers.folder)
+    with pair(), tempfile.TemporaryDirectory() as folder:
         os.environ[acks.FILE] = f"{folder}/acks"
         main("failover", "bench.failover:run", given)

@@ -11,10 +11,11 @@ import signal
 import sys
 import tempfile
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import cycle
 from pathlib import Path
 from threading import Event
 from time import monotonic
@@ -24,6 +25,7 @@ import psycopg
 
 from bench import ledger
 from bench.benchmark import RESULTS
+from bench.clocks import shifted
 from bench.host import host
 from bench.judging import Books, Verdict, judge
 from bench.projects import set_up
@@ -41,6 +43,9 @@ TICK: Final = 0.02
 # How long a run may stand still, and how long the server may be away (seconds).
 _STALLED: Final = 120.0
 _PATIENCE: Final = 90.0
+
+# Options that say something of this machine, and nothing of the run.
+_PATHS: Final = frozenset({"log", "home"})
 
 _LEFT: Final = (
     "SELECT count(*), count(*) FILTER (WHERE state = 'running') FROM pgqueue_job"
@@ -119,6 +124,9 @@ def main(name: str, target: str, given: Namespace) -> None:
         report = run(name, target, router.db_for_write(Job), options)
     except BenchError as error:
         sys.exit(str(error))
+    report = replace(
+        report, options={k: v for k, v in options.items() if k not in _PATHS}
+    )
     text = json.dumps(report.as_json(), indent=2, default=str) + "\n"
     if given.save:
         (RESULTS / f"{name}.json").write_text(text, encoding="utf-8")
@@ -178,10 +186,11 @@ class Server:
 
 
 class Fleet:
-    """Worker programs of one host."""
+    """Worker programs of one host or more."""
 
-    def __init__(self, crew: Crew) -> None:
-        self._crew = crew
+    def __init__(self, hosts: Sequence[Crew]) -> None:
+        self._hosts = hosts
+        self._turns = cycle(hosts)
         self.alive: list[int] = []
         self.started = 0
         """How many there have been."""
@@ -189,8 +198,8 @@ class Fleet:
         """Exit codes of those that have ended."""
 
     def start(self, *flags: str) -> int:
-        """Start ``pgqueue_worker``; return its pid."""
-        pid: int = self._crew.ask(list(flags))[0]
+        """Start ``pgqueue_worker``, by turns at each host; return its pid."""
+        pid: int = next(self._turns).ask(list(flags))[0]
         self.alive.append(pid)
         self.started += 1
         return pid
@@ -203,7 +212,9 @@ class Fleet:
 
     def look(self) -> None:
         """Note who has ended."""
-        ended: dict[int, int] = self._crew.ask(None)[0]
+        ended: dict[int, int] = {}
+        for each in self._hosts:
+            ended.update(each.ask(None)[0])
         self.codes.update(ended)
         self.alive = [pid for pid in self.alive if pid not in ended]
 
@@ -302,20 +313,40 @@ class Trial:
 
 
 @contextmanager
-def trial(lab: Lab, **settings: Any) -> Iterator[Trial]:
-    """Open the books and start a host; end all workers after the block.
+def trial(
+    lab: Lab, *, clocks: Sequence[float] = (0.0,), **settings: Any
+) -> Iterator[Trial]:
+    """Open the books and start hosts; end all workers after the block.
 
     Args:
         lab: Where.
+        clocks: A host for each; by so much its workers' clocks are off (seconds).
         **settings: Of the workers, beside those of the project.
     """
     with (
         tempfile.TemporaryDirectory(prefix="pgqueue-bench-") as folder,
-        host(lab, log := lab["log"] or f"{folder}/log", **settings) as crew,
+        ExitStack() as stack,
     ):
-        made = Trial(lab, Fleet(crew), Path(log))
+        log = lab["log"] or f"{folder}/log"
+        hosts = []
+        for clock in clocks:
+            with shifted(clock):
+                hosts.append(stack.enter_context(host(lab, log, **settings)))
+                # It answers when it has read what its clock is.
+                hosts[-1].ask(None)
+        made = Trial(lab, Fleet(hosts), Path(log))
         ledger.open_books(made.server.opened())
         try:
             yield made
         finally:
             made.server.close()
+
+
+def send(pids: Iterable[int], number: signal.Signals) -> list[int]:
+    """Send a signal; return those that there were, and that may be signalled."""
+    sent = []
+    for pid in pids:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+            sent.append(pid)
+    return sent

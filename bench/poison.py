@@ -6,8 +6,11 @@ that take the process down with them, under supervisors: they end as dead, and t
 ones beside them succeed.
 """
 
+from collections.abc import Collection
+
 from bench.faults import FaultReport, Trial, main, parser, trial
 from pgqueue_django.bench.lab import Lab
+from pgqueue_django.states import State
 
 _DEADLY_REASONS = (
     "SELECT count(*) FROM pgqueue_job, jsonb_array_elements(errors) AS error"
@@ -20,8 +23,6 @@ _ATTEMPTS = 2
 
 def run(lab: Lab) -> FaultReport:
     """Run both mixtures; judge."""
-    from bench.fault_tasks import DEADLY, POISON, TWISTED
-
     with trial(lab, LEASE_SECONDS=lab["lease"]) as run:
         survived = _survivable(run)
         deaths = _deadly(run)
@@ -34,17 +35,30 @@ def run(lab: Lab) -> FaultReport:
             "workers_lost_to_survivable": survived,
             "attempts_that_killed": deaths,
         }
-        ends = {POISON: "dead", DEADLY: "dead", TWISTED: "succeeded"}
-        return run.report(figures, tuple(failed), ends=ends)
+        return run.report(figures, tuple(failed), ends=ends())
 
 
-def _mix(run: Trial, task: str, hows: list[str], times: int) -> None:
-    """Enqueue bad jobs among good ones."""
-    good = run.lab["jobs"] // 2 // times
-    for _ in range(times):
-        run.random.shuffle(hows)
-        run.enqueue(task, [{"how": how} for how in hows], max_attempts=_ATTEMPTS)
-        run.enqueue_work(good)
+def kinds() -> dict[str, tuple[Collection[str], str]]:
+    """Return the ways to break something, and the right end state, by task."""
+    from bench import fault_tasks as tasks
+
+    return {
+        tasks.POISON: (tasks.POISONS, State.DEAD),
+        tasks.TWISTED: (tasks.TWISTS, State.SUCCEEDED),
+        tasks.DEADLY: (tasks.DEATHS, State.DEAD),
+    }
+
+
+def ends() -> dict[str, str]:
+    """Return the right end states, for the verdict."""
+    return {task: end for task, (_, end) in kinds().items()}
+
+
+def mix(run: Trial, task: str, good: int, attempts: int = _ATTEMPTS) -> None:
+    """Enqueue a bad job of each way, and good ones behind them."""
+    hows = run.random.sample(sorted(kinds()[task][0]), len(kinds()[task][0]))
+    run.enqueue(task, [{"how": how} for how in hows], max_attempts=attempts)
+    run.enqueue_work(good)
 
 
 def _survivable(run: Trial) -> int:
@@ -54,8 +68,9 @@ def _survivable(run: Trial) -> int:
     lab = run.lab
     flags = [f"--threads={lab['threads']}", "--shutdown-timeout=10"]
     run.fleet.keep(lab["processes"], *flags)
-    _mix(run, fault_tasks.POISON, list(fault_tasks.POISONS), lab["times"])
-    _mix(run, fault_tasks.TWISTED, list(fault_tasks.TWISTS), lab["times"])
+    for task in (fault_tasks.POISON, fault_tasks.TWISTED):
+        for _ in range(lab["times"]):
+            mix(run, task, lab["jobs"] // 2 // lab["times"])
     run.wait(lambda: run.fleet.keep(lab["processes"], *flags))
     run.fleet.stop()
     return run.fleet.started - int(lab["processes"])
@@ -69,7 +84,7 @@ def _deadly(run: Trial) -> int:
     flags = [f"--threads={lab['threads']}", "--shutdown-timeout=10"]
     run.fleet.keep(1, f"--processes={lab['processes']}", *flags)
     run.fleet.start(*flags)
-    _mix(run, fault_tasks.DEADLY, list(fault_tasks.DEATHS), 1)
+    mix(run, fault_tasks.DEADLY, lab["jobs"] // 2)
 
     def keep() -> None:
         run.fleet.look()

@@ -7,8 +7,9 @@ can be hurt and the others left alone.
 import select
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import cycle
 from threading import Event, Lock, Thread
 from typing import Any
 
@@ -40,13 +41,17 @@ class Link:
             end.close()
 
 
-class Proxy:
-    """Forwards to one server, and does as it is told."""
+Address = str | tuple[str, int]
 
-    def __init__(self, address: str | tuple[str, int]) -> None:
-        self._address = address
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._listener.getsockname()[1]
+
+class Proxy:
+    """Forwards to one server or more, each by a port, and does as it is told."""
+
+    def __init__(self, *addresses: Address) -> None:
+        self._doors = [
+            (socket.create_server(("127.0.0.1", 0)), each) for each in addresses
+        ]
+        self.ports: list[int] = [door.getsockname()[1] for door, _ in self._doors]
         self._lock = Lock()
         self._links: list[Link] = []
         self._refused: dict[str, bytes] = {}
@@ -54,8 +59,14 @@ class Proxy:
         self.half_open = Event()
         """While set, new connections are accepted and get no answer."""
         self.refusals = 0
-        self._threads = [Thread(target=self._accept, name="proxy", daemon=True)]
-        self._threads[0].start()
+        self._threads: list[Thread] = []
+        for door in self._doors:
+            self._start(self._accept, *door)
+
+    @property
+    def port(self) -> int:
+        """The port of the first server."""
+        return self.ports[0]
 
     # --- orders -----------------------------------------------------------------------
 
@@ -112,29 +123,32 @@ class Proxy:
     def close(self) -> None:
         """Stop, and hang up on all."""
         self._closing.set()
-        self._listener.close()
+        for door, _ in self._doors:
+            door.close()
         self.cut()
         for thread in self._threads:
             thread.join(5)
 
     # --- work -------------------------------------------------------------------------
 
-    def _accept(self) -> None:
-        self._listener.settimeout(_TICK)
+    def _start(self, target: Callable[..., None], *args: object) -> None:
+        thread = Thread(target=target, args=args, name="proxy", daemon=True)
+        with self._lock:
+            self._threads = [t for t in self._threads if t.is_alive()] + [thread]
+            thread.start()
+
+    def _accept(self, door: socket.socket, address: Address) -> None:
+        door.settimeout(_TICK)
         while not self._closing.is_set():
             try:
-                client, _ = self._listener.accept()
+                client, _ = door.accept()
             except TimeoutError:
                 continue
             except OSError:
                 return
-            thread = Thread(
-                target=self._serve, args=(client,), name="proxy", daemon=True
-            )
-            self._threads = [t for t in self._threads if t.is_alive()] + [thread]
-            thread.start()
+            self._start(self._serve, client, address)
 
-    def _serve(self, client: socket.socket) -> None:
+    def _serve(self, client: socket.socket, address: Address) -> None:
         client.settimeout(5)
         try:
             startup = _read_startup(client)
@@ -150,7 +164,7 @@ class Proxy:
                 client.close()
                 return
         try:
-            link = Link(client, self._connected())
+            link = Link(client, _connected(address))
         except OSError:
             # The server is away, and so is what stands before it.
             client.close()
@@ -168,14 +182,6 @@ class Proxy:
             pass
         finally:
             self._forget(link)
-
-    def _connected(self) -> socket.socket:
-        if isinstance(self._address, str):
-            server = socket.socket(socket.AF_UNIX)
-            server.connect(self._address)
-        else:
-            server = socket.create_connection(self._address)
-        return server
 
     def _forward(self, link: Link) -> bool:
         if link.frozen.is_set():
@@ -202,6 +208,14 @@ class Proxy:
             if link in self._links:
                 self._links.remove(link)
         link.close()
+
+
+def _connected(address: Address) -> socket.socket:
+    if not isinstance(address, str):
+        return socket.create_connection(address)
+    server = socket.socket(socket.AF_UNIX)
+    server.connect(address)
+    return server
 
 
 def _read_startup(client: socket.socket) -> bytes:
@@ -232,18 +246,31 @@ def _fatal(sqlstate: str) -> bytes:
 
 @contextmanager
 def proxied(settings_dict: dict[str, Any]) -> Iterator[tuple[Proxy, dict[str, Any]]]:
-    """Put a proxy before a database; yield it, and settings that go through it."""
-    host = settings_dict["HOST"] or "/tmp"  # noqa: S108 - libpq's own default
-    port = int(settings_dict["PORT"] or 5432)
-    address = f"{host}/.s.PGSQL.{port}" if host.startswith("/") else (host, port)
-    proxy = Proxy(address)
-    options = {
-        **settings_dict.get("OPTIONS", {}),
-        "sslmode": "disable",
-        "gssencmode": "disable",
+    """Put a proxy before a database; yield it, and settings that go through it.
+
+    Of several hosts, as for a failover, each has a port of the proxy.
+    """
+    options = dict(settings_dict.get("OPTIONS", {}))
+    named = (options.pop("host", ""), options.pop("port", ""))
+    proxy = Proxy(*_addresses(*named, settings_dict))
+    options |= {"sslmode": "disable", "gssencmode": "disable"}
+    changed = {
+        "HOST": ",".join("127.0.0.1" for _ in proxy.ports),
+        "PORT": ",".join(map(str, proxy.ports)),
+        "OPTIONS": options,
     }
-    changed = {"HOST": "127.0.0.1", "PORT": str(proxy.port), "OPTIONS": options}
     try:
         yield proxy, {**settings_dict, **changed}
     finally:
         proxy.close()
+
+
+def _addresses(
+    hosts: str, ports: str, settings_dict: dict[str, Any]
+) -> Iterator[Address]:
+    # libpq's own defaults come last.
+    hosts = hosts or settings_dict["HOST"] or "/tmp"  # noqa: S108
+    ports = str(ports or settings_dict["PORT"] or 5432)
+    for host, port in zip(hosts.split(","), cycle(ports.split(","))):
+        is_socket = host.startswith("/")
+        yield f"{host}/.s.PGSQL.{port}" if is_socket else (host, int(port))

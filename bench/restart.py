@@ -117,7 +117,7 @@ def _round(run: Trial, modes: Sequence[str]) -> Round:
 
 def _outage(run: Trial, mode: str) -> Outage:
     begun = run.server.now()
-    restarting = Thread(target=restarted, args=(run.lab, mode), daemon=True)
+    restarting = Thread(target=_restarted, args=(run.lab, mode), daemon=True)
     since = monotonic()
     restarting.start()
     down = accepting = None
@@ -145,13 +145,18 @@ def _server_time() -> datetime | None:
     return at
 
 
-def restarted(lab: Lab, mode: str) -> None:
+def _restarted(lab: Lab, mode: str) -> None:
     """Restart the server of a lab; return when it runs."""
     if lab["restart_cmd"]:
         command = lab["restart_cmd"].replace("{mode}", mode)
         subprocess.run(shlex.split(command), check=True)
         return
-    home = paths.find(lab["home"])
+    restart_home(Path(lab["home"]), mode)
+
+
+def restart_home(root: Path, mode: str) -> None:
+    """Restart the server of a home, in one of the modes; return when it runs."""
+    home = paths.find(root)
     if mode in {"fast", "away"}:
         devserver.stop(home.root)
         Event().wait(_AWAY if mode == "away" else 0.0)

@@ -11,8 +11,7 @@ from multiprocessing.connection import Connection as Pipe
 from typing import Any
 
 from bench.clocks import shifted
-from bench.faults import FaultReport, Fleet, Trial, main, parser, trial
-from bench.host import host
+from bench.faults import FaultReport, Trial, main, parser, trial
 from pgqueue_django.bench.lab import Lab
 from pgqueue_django.bench.processes import Crew
 from pgqueue_django.specs import JobSpec
@@ -31,49 +30,36 @@ _STARTS = (
 
 def run(lab: Lab) -> FaultReport:
     """Run jobs between wrong clocks; judge."""
-    with trial(lab, LEASE_SECONDS=lab["lease"]) as run:
-        logs = str(run.log_path)
-        settings = {"LEASE_SECONDS": lab["lease"]}
-        with (
-            shifted(lab["hour"]),
-            host(lab, logs, **settings) as ahead,
-            shifted(-lab["hour"]),
-            host(lab, logs, **settings) as behind,
-        ):
-            return _work(run, [Fleet(ahead), Fleet(behind)])
+    clocks = (lab["hour"], -lab["hour"])
+    with trial(lab, clocks=clocks, LEASE_SECONDS=lab["lease"]) as run:
+        run.fleet.keep(2 * lab["processes"], f"--threads={lab['threads']}")
+        jobs, delay = lab["jobs"] // 2, lab["delay"]
+        shifts = [produce_elsewhere(run, each, jobs, delay) for each in clocks]
+        # Longer than a lease, so that renewals are a part of it.
+        run.enqueue_work(8, low=2_000 * lab["lease"], high=2_500 * lab["lease"])
+        run.wait(run.fleet.look)
+        run.fleet.stop()
+        early, late = started_after(run, delay)
+        figures = {
+            "clocks_off_by": shifts,
+            "delayed_start_earliest": early,
+            "delayed_start_latest": late,
+        }
+        failed = ["a clock was not shifted"] if not all(map(abs, shifts)) else []
+        failed += ["a delayed job was early"] if early < 0 else []
+        failed += ["a delayed job was late"] if late > _LATE else []
+        return run.report(figures, tuple(failed), hurt=())
 
 
-def _work(run: Trial, fleets: list[Fleet]) -> FaultReport:
-    lab = run.lab
-    for fleet in fleets:
-        for _ in range(lab["processes"]):
-            fleet.start(f"--threads={lab['threads']}")
-    clocks = [_produce(run, shift) for shift in (lab["hour"], -lab["hour"])]
-    # Longer than a lease, so that renewals are a part of it.
-    run.enqueue_work(8, low=2_000 * lab["lease"], high=2_500 * lab["lease"])
-    run.wait(lambda: _look(fleets))
-    for fleet in fleets:
-        fleet.stop()
-    early, late = run.server.ask(_STARTS, lab["delay"], lab["delay"])[0]
-    figures = {
-        "clocks_off_by": clocks,
-        "delayed_start_earliest": early.total_seconds(),
-        "delayed_start_latest": late.total_seconds(),
-    }
-    failed = ["a clock was not shifted"] if not all(map(abs, clocks)) else []
-    failed += ["a delayed job was early"] if early.total_seconds() < 0 else []
-    failed += ["a delayed job was late"] if late.total_seconds() > _LATE else []
-    return run.report(figures, tuple(failed), hurt=())
+def started_after(run: Trial, delay: float) -> tuple[float, float]:
+    """Return by how much delayed jobs came after their time: at least, at most."""
+    early, late = run.server.ask(_STARTS, delay, delay)[0]
+    return early.total_seconds(), late.total_seconds()
 
 
-def _look(fleets: list[Fleet]) -> None:
-    for fleet in fleets:
-        fleet.look()
-
-
-def _produce(run: Trial, shift: float) -> int:
+def produce_elsewhere(run: Trial, shift: float, jobs: int, delay: float) -> int:
     """Enqueue in a process whose clock is off; return by how much it was (seconds)."""
-    given = {"jobs": run.lab["jobs"] // 2, "delay": run.lab["delay"]}
+    given = {"jobs": jobs, "delay": delay}
     with shifted(shift), Crew(run.lab.site, f"{__name__}:produce", [given]) as crew:
         ids, clock = crew.hear()[0]
     run.acknowledged += ids

@@ -6,15 +6,14 @@ and may be signalled). Some handlers hold the interpreter's lock meanwhile, so t
 worker's own heartbeat cannot run.
 """
 
-import os
 import signal
 from collections.abc import Iterator
-from contextlib import suppress
+from threading import Event
 from time import monotonic
 
 import psutil
 
-from bench.faults import FaultReport, Trial, main, parser, trial
+from bench.faults import FaultReport, Trial, main, parser, send, trial
 from pgqueue_django.bench.environment import is_local
 from pgqueue_django.bench.lab import Lab
 
@@ -98,16 +97,16 @@ class _Staller:
             self._next = monotonic() + 0.5
             return
         kind = next(self._kinds)
-        self._stopped = self._chosen(kind)
-        for pid in self._stopped:
-            _send(pid, signal.SIGSTOP)
+        self._stopped = send(self._chosen(kind), signal.SIGSTOP)
         self.counts[kind] = self.counts.get(kind, 0) + bool(self._stopped)
         self._next = monotonic() + 2 * self._lab["lease"]
+        if kind == BACKENDS:
+            # One of them may hold what every session needs: nobody asks meanwhile.
+            Event().wait(2 * self._lab["lease"])
 
     def go_on(self) -> None:
         """Let all go on."""
-        for pid in self._stopped:
-            _send(pid, signal.SIGCONT)
+        send(self._stopped, signal.SIGCONT)
         self._stopped = []
         self._resumed, self._left = monotonic(), self._run.left()
 
@@ -121,9 +120,7 @@ class _Staller:
                 return [pid]
             case "machine":
                 return [pid, *children]
-        pids = [row[0] for row in self._run.server.ask(_BACKENDS, "pgqueue %")]
-        self._run.random.shuffle(pids)
-        return pids[: max(1, len(pids) // 4)]
+        return backends(self._run)
 
     def _note_recovery(self) -> None:
         if self._resumed is not None and self._run.left() < self._left:
@@ -132,9 +129,11 @@ class _Staller:
             self._resumed = None
 
 
-def _send(pid: int, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, number)
+def backends(run: Trial) -> list[int]:
+    """Choose a quarter of the workers' backends."""
+    pids = [row[0] for row in run.server.ask(_BACKENDS, "pgqueue %")]
+    run.random.shuffle(pids)
+    return pids[: max(1, len(pids) // 4)]
 
 
 if __name__ == "__main__":

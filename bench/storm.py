@@ -17,6 +17,7 @@ from time import monotonic
 
 import psycopg
 
+from bench.clusters import started
 from bench.faults import FaultReport, Trial, main, parser, trial
 from pgqueue_django import devserver
 from pgqueue_django.bench.connecting import Connection, connect
@@ -144,19 +145,14 @@ def _exhausted() -> Iterator[None]:
 
 
 @contextmanager
-def server_of_its_own(max_connections: int) -> Iterator[Path]:
-    """Start a server that nobody else uses, and yield its home; settings find it."""
+def _server_of_its_own(max_connections: int) -> Iterator[None]:
+    """Start a server that nobody else uses; settings find it."""
     folder = Path(tempfile.mkdtemp(prefix="pgqueue-storm-"))
     folder.chmod(0o755)
     home = folder / "home"
     try:
-        url = devserver.ensure_running(home)
-        with psycopg.connect(url, autocommit=True) as connection:
-            change = f"ALTER SYSTEM SET max_connections = {max_connections:d}"
-            connection.execute(change.encode())
-        devserver.stop(home)
-        os.environ["DATABASE_URL"] = devserver.ensure_running(home)
-        yield home
+        os.environ["DATABASE_URL"] = started(home, max_connections=max_connections)
+        yield
     finally:
         devserver.stop(home)
         shutil.rmtree(folder, ignore_errors=True)
@@ -166,5 +162,5 @@ if __name__ == "__main__":
     given = parser(
         __doc__, jobs=3_000, processes=3, threads=4, lease=3.0, lock=5.0
     ).parse_args()
-    with server_of_its_own(max_connections=60):
+    with _server_of_its_own(max_connections=60):
         main("storm", "bench.storm:run", given)

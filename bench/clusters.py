@@ -79,6 +79,11 @@ class Pair:
                 return home
         raise BenchError("there is no primary")
 
+    @property
+    def standby(self) -> Path:
+        """The home of the server that follows the other."""
+        return next(filter(_is_standby, self._homes))
+
     def start(self, **settings: object) -> str:
         """Start both; return their URL when every commit waits for the standby.
 
@@ -131,7 +136,7 @@ class Pair:
 
     def promote(self) -> None:
         """Make the standby the primary; return when it takes writes."""
-        home, account = placement.prepare(next(filter(_is_standby, self._homes)))
+        home, account = placement.prepare(self.standby)
         program = binaries.usable_by(account) / "pg_ctl"
         command = [program, "promote", "-w", "-D", home.data]
         done = processes.run(command, account=account, timeout=_PATIENCE)

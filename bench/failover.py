@@ -82,7 +82,6 @@ def _produce(run: Trial, jobs: int) -> None:
     """Enqueue one by one, each until it is acknowledged."""
     for number in range(jobs):
         while not _enqueued(run, number):
-            connection.close()
             Event().wait(0.05)
         Event().wait(0.02)
     connection.close()

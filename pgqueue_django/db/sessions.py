@@ -1,11 +1,13 @@
 """What runs a statement: the interface, and Django's own connection behind it."""
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, LiteralString, Protocol
 
 from django.db import Error, connections, transaction
+
+from pgqueue_django.db.errors import is_connection_error
 
 Row = tuple[Any, ...]
 Params = Mapping[str, Any]
@@ -46,6 +48,11 @@ class Session(Protocol):
 class DjangoSession:
     """Statements on Django's connection of this thread, in its open transaction.
 
+    A connection that is to blame for an error is closed, where nobody's transaction is
+    open on it, so that the next statement finds another server or the same again.
+    Django would keep it until the end of a request, and one to a server that became
+    read-only for longer.
+
     Args:
         alias: The database's alias in ``settings.DATABASES``.
     """
@@ -54,9 +61,13 @@ class DjangoSession:
 
     def rows(self, statement: LiteralString, params: Params) -> list[Row]:
         """See Session."""
-        with connections[self.alias].cursor() as cursor:
-            cursor.execute(statement, dict(params))
-            return list(cursor.fetchall())
+        try:
+            with connections[self.alias].cursor() as cursor:
+                cursor.execute(statement, dict(params))
+                return list(cursor.fetchall())
+        except Error as error:
+            self._leave_if_broken(error)
+            raise
 
     def takes_two(self) -> bool:
         """Tell whether ``rows_before`` is possible now."""
@@ -82,17 +93,28 @@ class DjangoSession:
         with connection.cursor() as cursor:
             try:
                 cursor.execute(f"BEGIN;{statement};COMMIT;{then}", dict(params))
-            except BaseException:
+            except BaseException as error:
                 with suppress(Error):
                     connection.rollback()
+                self._leave_if_broken(error)
                 raise
             # From the answer to BEGIN to that of the statement.
             cursor.nextset()
             return list(cursor.fetchall())
 
-    def atomic(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def atomic(self) -> Iterator[None]:
         """See Session."""
-        return transaction.atomic(using=self.alias)
+        try:
+            with transaction.atomic(using=self.alias):
+                yield
+        except Error as error:
+            self._leave_if_broken(error)
+            raise
+
+    def _leave_if_broken(self, error: BaseException) -> None:
+        if is_connection_error(error) and not self.in_transaction():
+            connections[self.alias].close()
 
     def after_commit(self, action: Callable[[], None]) -> None:
         """See Session."""

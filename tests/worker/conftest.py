@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,12 +19,13 @@ import pytest
 from django.db import connection, connections
 
 from bench.proxy import Proxy, proxied
-from pgqueue_django import enqueue, signals
+from pgqueue_django import devserver, enqueue, signals
 from pgqueue_django.attempts import Attempt
 from pgqueue_django.models import Job
 from pgqueue_django.outcomes import Outcome
 from pgqueue_django.worker import Worker
 from tests import factories
+from tests.devserver.conftest import make_place
 from tests.threads import Started
 from tests.waiting import wait_until
 from tests.worker import handlers
@@ -315,6 +317,26 @@ def alias(transactional_db: None) -> Iterator[Callable[..., str]]:
             return stack.enter_context(extra_alias(name, settings_dict))
 
         yield make
+
+
+@pytest.fixture
+def private_server() -> Iterator[Callable[[str], str]]:
+    """Return a function that starts and stops a server of this test alone."""
+    place = make_place()
+    orders = {"start": devserver.ensure_running, "stop": devserver.stop}
+    yield lambda order: str(orders[order](place / "home"))
+    devserver.stop(place / "home")
+    shutil.rmtree(place)
+
+
+def migrate(settings_dict: dict[str, Any]) -> None:
+    """Make the tables on another server."""
+    subprocess.run(
+        [sys.executable, "manage.py", "migrate", "--verbosity=0"],
+        cwd=ROOT,
+        env={**os.environ, **database_environment(**settings_dict)},
+        check=True,
+    )
 
 
 @pytest.fixture

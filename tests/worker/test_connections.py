@@ -1,10 +1,6 @@
 """Connections that break, hang, are refused, or that handlers leave in a bad way."""
 
-import os
-import shutil
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from time import monotonic
 from typing import Any
@@ -14,20 +10,17 @@ import pytest
 from django.db import OperationalError, connection, connections
 from django.db.backends.postgresql.base import DatabaseWrapper
 
-from pgqueue_django import devserver
 from pgqueue_django.db import WorkerSession
 from pgqueue_django.models import Job
 from tests import factories
-from tests.devserver.conftest import make_place
 from tests.waiting import wait_until
 from tests.worker import handlers
 from tests.worker.conftest import (
-    ROOT,
     WAIT,
     add,
-    database_environment,
     finished,
     in_state,
+    migrate,
     pause,
 )
 
@@ -120,26 +113,11 @@ def test_con_02_a_worker_that_waited_at_its_start_begins(start_process, proxy):
     assert process.stop() == 0
 
 
-@pytest.fixture
-def private_server() -> Iterator[Callable[[str], str]]:
-    """Return a function that starts and stops a server of this test alone."""
-    place = make_place()
-    orders = {"start": devserver.ensure_running, "stop": devserver.stop}
-    yield lambda order: str(orders[order](place / "home"))
-    devserver.stop(place / "home")
-    shutil.rmtree(place)
-
-
 def test_con_02_10_a_real_server_that_is_started_again(
     start_process, private_server, alias, held_by, let_go
 ):
-    settings_dict = dj_database_url.parse(private_server("start"))
-    subprocess.run(
-        [sys.executable, "manage.py", "migrate", "--verbosity=0"],
-        cwd=ROOT,
-        env={**os.environ, **database_environment(**settings_dict)},
-        check=True,
-    )
+    settings_dict = {**dj_database_url.parse(private_server("start"))}
+    migrate(settings_dict)
     session = WorkerSession(alias("private", **settings_dict), name="test")
     private = Job.objects.on(session)
     process = start_process("--poll-interval=60", "--lease=30", **settings_dict)

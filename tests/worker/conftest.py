@@ -6,7 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -139,10 +139,12 @@ def drain(start_worker: Callable[..., RunningWorker]) -> Callable[..., int]:
 class WorkerProcess:
     """``manage.py pgqueue_worker`` in a process, and a process group, of its own."""
 
-    def __init__(self, folder: Path, *flags: str, **environment: str) -> None:
+    def __init__(
+        self, folder: Path, *flags: str, prefix: Sequence[str], **environment: str
+    ) -> None:
         self.lines: list[str] = []
         self.process = subprocess.Popen(
-            [sys.executable, "manage.py", "pgqueue_worker", *flags],
+            [*prefix, sys.executable, "manage.py", "pgqueue_worker", *flags],
             cwd=ROOT,
             env={**os.environ, **environment},
             stdout=subprocess.DEVNULL,
@@ -234,13 +236,16 @@ def start_process(
         until: str | None = "serves",
         pgqueue: dict[str, Any] | None = None,
         python_path: str = "",
+        prefix: Sequence[str] = (),
         **database: Any,
     ) -> WorkerProcess:
         fast = ["--lease=10", "--poll-interval=0.05", "--threads=2"]
         environment = database_environment(**database)
         environment["TEST_PGQUEUE"] = json.dumps(pgqueue or {})
         environment["PYTHONPATH"] = python_path
-        started.append(WorkerProcess(tmp_path, *fast, *flags, **environment))
+        started.append(
+            WorkerProcess(tmp_path, *fast, *flags, prefix=prefix, **environment)
+        )
         if until:
             started[-1].wait_for(until)
         return started[-1]
@@ -327,16 +332,6 @@ def private_server() -> Iterator[Callable[[str], str]]:
     yield lambda order: str(orders[order](place / "home"))
     devserver.stop(place / "home")
     shutil.rmtree(place)
-
-
-def migrate(settings_dict: dict[str, Any]) -> None:
-    """Make the tables on another server."""
-    subprocess.run(
-        [sys.executable, "manage.py", "migrate", "--verbosity=0"],
-        cwd=ROOT,
-        env={**os.environ, **database_environment(**settings_dict)},
-        check=True,
-    )
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ Those that wait do so for a gate: an event here, a file between processes.
 import asyncio
 import ctypes
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -118,7 +117,7 @@ def wait_for_stop(context: JobContext, gate: str) -> str:
 # --- across processes -----------------------------------------------------------------
 
 
-def _touch(path: Path, text: str = "") -> None:
+def touch(path: Path, text: str = "") -> None:
     """Write a file that a reader finds whole or not at all."""
     new = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}.new")
     new.write_text(text)
@@ -128,7 +127,7 @@ def _touch(path: Path, text: str = "") -> None:
 @task(max_attempts=5)
 def hold(folder: str, name: str = "job") -> str:
     """Say who runs it, and wait for leave to go on."""
-    _touch(Path(folder, f"{name}.held-by-{os.getpid()}"))
+    touch(Path(folder, f"{name}.held-by-{os.getpid()}"))
     until = monotonic() + PATIENCE
     while not Path(folder, f"{name}.go").exists() and monotonic() < until:
         sleep(0.01)
@@ -137,7 +136,7 @@ def hold(folder: str, name: str = "job") -> str:
 
 @task
 async def hold_async(folder: str, name: str = "job") -> str:
-    _touch(Path(folder, f"{name}.held-by-{os.getpid()}"))
+    touch(Path(folder, f"{name}.held-by-{os.getpid()}"))
     until = monotonic() + PATIENCE
     go = Path(folder, f"{name}.go").exists
     while not go() and monotonic() < until:  # noqa: ASYNC110
@@ -148,14 +147,14 @@ async def hold_async(folder: str, name: str = "job") -> str:
 @task
 def stuck(folder: str) -> None:
     """Sit in one C call that nothing in Python can end."""
-    _touch(Path(folder, f"job.held-by-{os.getpid()}"))
+    touch(Path(folder, f"job.held-by-{os.getpid()}"))
     ctypes.CDLL(None).sleep(int(PATIENCE))
 
 
 @task
 async def stuck_async(folder: str) -> None:
     """Block the event loop, which is a mistake that people make."""
-    _touch(Path(folder, f"job.held-by-{os.getpid()}"))
+    touch(Path(folder, f"job.held-by-{os.getpid()}"))
     sleep(PATIENCE)  # noqa: ASYNC251 - the mistake
 
 
@@ -165,13 +164,8 @@ def hold_with_subprocess(folder: str) -> int:
     program = f"import pathlib, time\nwhile not pathlib.Path({folder!r}, 'job.go')"
     program += ".exists(): time.sleep(0.01)"
     child = subprocess.Popen([sys.executable, "-c", program], start_new_session=True)
-    _touch(Path(folder, f"job.held-by-{os.getpid()}"))
+    touch(Path(folder, f"job.held-by-{os.getpid()}"))
     return child.wait(PATIENCE)
-
-
-@task(max_attempts=2, backoff=at_once)
-def kill_own_process() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 # --- that end badly -------------------------------------------------------------------

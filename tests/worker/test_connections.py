@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import Any
 
-import dj_database_url
 import pytest
 from django.db import OperationalError, connection, connections
 from django.db.backends.postgresql.base import DatabaseWrapper
@@ -20,9 +19,9 @@ from tests.worker.conftest import (
     add,
     finished,
     in_state,
-    migrate,
     pause,
 )
+from tests.worker.servers import migrate, settings_of
 
 THROUGH_PROXY = {"sslmode": "disable", "gssencmode": "disable"}
 
@@ -116,7 +115,7 @@ def test_con_02_a_worker_that_waited_at_its_start_begins(start_process, proxy):
 def test_con_02_10_a_real_server_that_is_started_again(
     start_process, private_server, alias, held_by, let_go
 ):
-    settings_dict = {**dj_database_url.parse(private_server("start"))}
+    settings_dict = settings_of(private_server("start"))
     migrate(settings_dict)
     session = WorkerSession(alias("private", **settings_dict), name="test")
     private = Job.objects.on(session)

@@ -4,9 +4,11 @@ import os
 import signal
 from time import monotonic
 
+import pytest
+
 from pgqueue_django.models import Job
 from tests import factories
-from tests.worker import handlers
+from tests.worker import handlers, rough
 from tests.worker.conftest import add, finished, in_state
 
 LEASE = 1.0
@@ -56,12 +58,13 @@ def test_lea_19_all_jobs_of_the_only_worker_run_again(start_process, held_by, le
     assert second.stop() == 0
 
 
-def test_prc_05_a_job_that_kills_its_workers_ends_as_dead(start_process):
-    id_ = add(handlers.kill_own_process, options={"max_attempts": 2})
+@pytest.mark.parametrize("how", ["SIGKILL", "segmentation fault"])
+def test_prc_05_a_job_that_kills_its_workers_ends_as_dead(start_process, how):
+    id_ = add(rough.die, how, options={"max_attempts": 2})
     good = add(handlers.noop, options={"priority": -1})
     for _ in range(2):
         process = start_process("--lease=1", until=None)
-        assert process.wait() == -signal.SIGKILL
+        assert process.wait() in {-signal.SIGKILL, -signal.SIGSEGV}
     last = start_process("--lease=1")
 
     job = finished(id_)
@@ -70,6 +73,23 @@ def test_prc_05_a_job_that_kills_its_workers_ends_as_dead(start_process):
     assert [error["message"] for error in job.errors] == ["lease expired"] * 2
     assert finished(good).state == "succeeded"
     assert last.stop() == 0
+
+
+def test_prc_05_jobs_that_kill_children_end_as_dead_and_others_get_through(
+    start_process,
+):
+    """The lease is long: what ends it is that the supervisor sees the deaths."""
+    bad = [add(rough.die, how) for how in rough.DEATHS]
+    good = factories.queued_many(20, task=handlers.noop.task_name, max_attempts=50)
+    process = start_process("--processes=2", "--lease=60", "--threads=1")
+
+    for id_ in bad:
+        job = finished(id_, timeout=60)
+        assert (job.state, job.attempts) == ("dead", 3)
+        assert {error["message"] for error in job.errors} == {"worker process died"}
+    assert {finished(id_).state for id_ in good} == {"succeeded"}
+    assert not process.ended()
+    assert process.stop() == 0
 
 
 def test_prc_04_exits_and_interrupts_of_handlers_end_no_process(start_process):

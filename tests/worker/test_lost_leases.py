@@ -11,7 +11,7 @@ from pgqueue_django.models import Job
 from tests import factories
 from tests.threads import together
 from tests.waiting import wait_until
-from tests.worker import handlers
+from tests.worker import handlers, rough
 from tests.worker.conftest import WAIT, add, finished, in_state
 
 RESULT = '"from the first"'
@@ -116,6 +116,49 @@ def test_lea_07_a_job_that_this_worker_lost_and_took_again_is_acked_once(
     assert running.stop() == 0
     assert [attempt.number for attempt, _ in heard.recorded()] == [2]
     assert [said["attempt"].number for said in heard.of("lease_lost")] == [1]
+
+
+@pytest.mark.parametrize("flags", [[], ["--processes=1"]], ids=["worker", "child"])
+def test_lea_07_a_handler_that_keeps_pythons_lock_loses_the_lease(
+    start_process, held_by, let_go, flags
+):
+    id_ = add(rough.hog, str(let_go.folder), 4.0)
+    first = start_process("--lease=1", *flags)
+    holder = held_by()
+
+    second = start_process("--lease=1")
+    job = finished(id_)
+
+    assert (job.attempts, job.result) == (2, f"done by {second.pid}")
+    first.wait_for("lease lost")
+    assert first.stop() == 0
+    assert first.log.count("lease lost") == 1
+    after = factories.get(id_)
+    assert (after.result, after.finished_at) == (job.result, job.finished_at)
+    assert second.stop() == 0
+    assert holder != second.pid
+
+
+def test_lea_14_a_handler_is_told_that_its_last_attempt_is_lost(start_worker, heard):
+    """The key is still the dead job's: it keeps rows apart, not what runs."""
+    options = {"idempotency_key": "K", "max_attempts": 1}
+    id_ = add(handlers.wait_for_stop, "gate", options=options)
+    running = start_worker(lease=1.5)
+    gate = handlers.gates["gate"]
+    assert gate.arrived.wait(WAIT)
+
+    factories.tick(id_, lease_expires_at=-1)
+    lost = in_state(id_, "dead")
+    assert add(handlers.wait_for_stop, "gate", options=options) == id_
+
+    # The next renewal finds it out, and the handler's own result comes too late.
+    assert gate.told_to_stop.wait(WAIT)
+    assert running.stop() == 0
+    after = factories.get(id_)
+    assert (after.state, after.result, after.attempts) == ("dead", None, 1)
+    assert after.finished_at == lost.finished_at
+    assert heard.recorded() == []
+    assert [said["attempt"].id for said in heard.of("lease_lost")] == [id_]
 
 
 def test_lea_08_workers_of_one_name_are_told_apart(start_process, held_by, let_go):

@@ -4,7 +4,6 @@ import shutil
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import dj_database_url
 import psycopg
 import pytest
 from django.db import InternalError, connections
@@ -19,7 +18,8 @@ from tests import factories
 from tests.devserver.conftest import make_place
 from tests.waiting import wait_until
 from tests.worker import handlers
-from tests.worker.conftest import WAIT, migrate, pause
+from tests.worker.conftest import WAIT, pause
+from tests.worker.servers import migrate, settings_of
 
 
 @pytest.fixture
@@ -46,10 +46,6 @@ def ask() -> Callable[..., list[Any]]:
             return cursor.fetchall() if cursor.description else []
 
     return rows
-
-
-def settings_of(url: str) -> dict[str, Any]:
-    return {**dj_database_url.parse(url)}
 
 
 def set_read_only(ask, url: str, value: str) -> None:

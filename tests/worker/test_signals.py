@@ -2,14 +2,17 @@
 
 import os
 import signal
+import subprocess
+from contextlib import suppress
 from time import monotonic
 
+import psutil
 import pytest
 
 from pgqueue_django.models import Job
 from tests import factories
 from tests.waiting import wait_until
-from tests.worker import handlers
+from tests.worker import handlers, rough
 from tests.worker.conftest import FAST, add, finished, in_state, pause
 
 PROMPT = 2.0
@@ -92,6 +95,89 @@ def test_prc_12_two_signals_at_the_same_moment(start_process, held_by, let_go):
     assert process.wait() == 1
     assert monotonic() - began < PROMPT + 1
     assert factories.get(id_).state == "queued"
+    assert none_leased()
+
+
+def test_prc_12_a_third_signal_changes_nothing(start_process, held_by, let_go):
+    id_ = add(handlers.hold, str(let_go.folder))
+    process = start_process("--lease=30")
+    held_by()
+
+    began = monotonic()
+    process.signal(signal.SIGINT, signal.SIGINT, signal.SIGTERM)
+
+    assert process.wait() == 1
+    assert monotonic() - began < PROMPT + 1
+    assert factories.get(id_).state == "queued"
+    assert none_leased()
+
+
+def test_prc_12_a_failure_whose_write_is_under_way(
+    start_process, proxy, held_by, let_go
+):
+    id_ = add(rough.hold_and_fail, str(let_go.folder))
+    process = start_process(
+        "--lease=30",
+        HOST="127.0.0.1",
+        PORT=str(proxy.port),
+        OPTIONS={"sslmode": "disable", "gssencmode": "disable"},
+    )
+    held_by()
+    # The completer has a connection by then.
+    finished(add(handlers.noop))
+    assert len(proxy.mute("pgqueue completer")) == 1
+
+    # The server has it, and the worker waits for an answer.
+    let_go()
+    in_state(id_, "dead")
+    process.signal(signal.SIGTERM, signal.SIGINT)
+    last = monotonic()
+
+    process.wait()
+    assert monotonic() - last < PROMPT + 1
+    job = factories.get(id_)
+    assert (job.state, job.attempts, len(job.errors)) == ("dead", 1, 1)
+    assert none_leased()
+
+
+# A namespace of processes of its own, in which the program is the first.
+AS_FIRST = [
+    *("unshare", "--pid", "--fork", "--kill-child"),
+    *([] if os.geteuid() == 0 else ["--map-root-user"]),
+]
+
+
+def can_be_first() -> bool:
+    with suppress(FileNotFoundError):
+        return subprocess.run([*AS_FIRST, "true"], check=False).returncode == 0
+    return False
+
+
+@pytest.mark.skipif(not can_be_first(), reason="no namespaces of processes here")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("flags", [[], ["--processes=1"]], ids=["worker", "supervisor"])
+def test_prc_09_as_the_first_process_of_a_container(
+    start_process, held_by, let_go, number, flags
+):
+    """There the kernel ignores every signal that a program does not handle itself."""
+    short, long = (
+        add(handlers.hold, str(let_go.folder), name) for name in ("short", "long")
+    )
+    process = start_process(
+        "--shutdown-timeout=2", "--lease=30", *flags, prefix=AS_FIRST
+    )
+    if not flags:
+        assert held_by("short") == 1
+    wait_until(lambda: factories.states([short, long]) == ["running"] * 2)
+    (first,) = psutil.Process(process.pid).children()
+
+    first.send_signal(number)
+    let_go("short")
+
+    assert process.wait() == 1
+    assert finished(short).attempts == 1
+    job = factories.get(long)
+    assert (job.state, job.attempts) == ("queued", 0)
     assert none_leased()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from pgqueue_django.models import Job
 from tests.waiting import wait_until
-from tests.worker import handlers
+from tests.worker import handlers, rough
 from tests.worker.conftest import WAIT, add, finished
 
 
@@ -102,14 +102,26 @@ def test_children_end_when_their_supervisor_is_killed(start_process, held_by, le
     wait_until(lambda: gone(child), WAIT)
 
 
-def test_prc_08_recycled_children_run_each_job_once(start_process):
-    ids = [add(handlers.where) for _ in range(30)]
-    process = start_process("--processes=2", "--max-jobs-per-child=4")
+@pytest.mark.parametrize(
+    ("flag", "jobs", "megabytes", "jobs_each"),
+    [
+        ("--max-jobs-per-child=1", 24, 0, 1),
+        ("--max-jobs-per-child=4", 30, 0, 4),
+        # Each job makes its process too large, though others may begin before it ends.
+        ("--max-rss=250", 8, 300, 4),
+    ],
+)
+def test_prc_08_recycled_children_run_each_job_once(
+    start_process, flag, jobs, megabytes, jobs_each
+):
+    ids = [add(rough.count_runs, megabytes) for _ in range(jobs)]
+    process = start_process("--processes=2", flag)
 
-    pids = {finished(id_).result[0] for id_ in ids}
+    done = [finished(id_, timeout=60) for id_ in ids]
 
-    assert {job.attempts for job in Job.objects.all()} == {1}
-    assert len(pids) >= 30 / 4
+    assert {job.attempts for job in done} == {1}
+    assert all(job.metadata == {"runs": 1} for job in done)
+    assert len({job.result for job in done}) >= jobs / jobs_each
     assert process.stop() == 0
 
 

@@ -1,0 +1,64 @@
+"""Tasks that are hard on their process, which gets rid of them or ends with them."""
+
+import ctypes
+import os
+import re
+import signal
+from collections.abc import Callable
+from math import ceil, log2
+from pathlib import Path
+from time import monotonic
+
+from pgqueue_django import JobContext, task
+from tests.worker import handlers
+from tests.worker.handlers import at_once, touch
+
+DEATHS: dict[str, Callable[[], object]] = {
+    # What the system does to who takes too much memory.
+    "SIGKILL": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "segmentation fault": lambda: ctypes.string_at(0),
+    "abort": os.abort,
+    "exit": lambda: os._exit(7),
+}
+
+
+@task(max_attempts=3, backoff=at_once)
+def die(how: str = "SIGKILL") -> None:
+    DEATHS[how]()
+
+
+@task(max_attempts=1)
+def hold_and_fail(folder: str) -> None:
+    handlers.hold.func(folder)
+    raise ValueError("at last")
+
+
+@task(takes_context=True)
+def hog(context: JobContext, folder: str, seconds: float) -> str:
+    """Keep Python's lock in one call, at the first attempt, for about so long."""
+    touch(Path(folder, f"job.held-by-{os.getpid()}"))
+    if context.attempt == 1:
+        took, size = 0.0, 15
+        while took < 0.05:
+            size += 1
+            took = _match_badly(size)
+        # Each letter more doubles the time.
+        _match_badly(size + ceil(log2(seconds / took)))
+    return f"done by {os.getpid()}"
+
+
+def _match_badly(size: int) -> float:
+    began = monotonic()
+    re.match(r"(a+)+$", "a" * size + "b")
+    return monotonic() - began
+
+
+kept: list[bytes] = []
+
+
+@task(takes_context=True)
+def count_runs(context: JobContext, megabytes: int = 0) -> int:
+    """Add one to what the job's own row says, and keep some memory for ever."""
+    context.save_metadata({"runs": context.task_result.metadata.get("runs", 0) + 1})
+    kept.append(b"x" * (megabytes << 20))
+    return os.getpid()

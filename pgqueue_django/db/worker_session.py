@@ -29,6 +29,10 @@ _BOUNDS: dict[str, object] = {
     "tcp_user_timeout": 10_000,
 }
 
+# Of several hosts the one that takes writes: libpq would stay with the first, a standby
+# since a failover perhaps.
+_WRITABLE = {"target_session_attrs": "read-write"}
+
 _READ_COMMITTED: LiteralString = (
     "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED"
 )
@@ -200,6 +204,7 @@ class WorkerSession:
         threshold = 2 if self._prepare else None
         return {
             **_BOUNDS,
+            **_WRITABLE,
             "application_name": self._name,
             **given,
             "autocommit": True,

@@ -48,6 +48,12 @@ def ask() -> Callable[..., list[Any]]:
     return rows
 
 
+def both(pair: Pair) -> list[dict[str, Any]]:
+    """Return the settings of the primary, and of the standby."""
+    homes = (pair.primary, pair.standby)
+    return [settings_of(devserver.ensure_running(home)) for home in homes]
+
+
 def set_read_only(ask, url: str, value: str) -> None:
     """Let open sessions have it too, as no setting of a database or a role would."""
     change = f"ALTER SYSTEM SET default_transaction_read_only = {value}"
@@ -154,17 +160,36 @@ def test_a_worker_leaves_a_server_that_became_read_only(
     assert "lease lost" not in process.log
 
 
+def test_of_two_hosts_a_worker_takes_the_one_that_takes_writes(
+    start_process, pair, alias, ask
+):
+    pair.start()
+    primary, standby = both(pair)
+    migrate(primary)
+    producer = Job.objects.on(DjangoSession(alias(NO_DB_ALIAS, **primary)))
+    producer.enqueue(factories.spec(handlers.noop.task_name))
+    connections[NO_DB_ALIAS].close()
+
+    # The standby is the first, and nothing is said of who is wanted.
+    hosts = f"{standby['HOST']},{primary['HOST']}"
+    ports = f"{standby['PORT']},{primary['PORT']}"
+    process = start_process(
+        "--drain", until=None, **{**primary, "HOST": hosts, "PORT": ports}
+    )
+
+    assert process.wait() == 0
+    assert "trying again" not in process.log
+    url = devserver.ensure_running(pair.primary)
+    assert jobs(ask, url) == [("succeeded", 1)]
+
+
 def test_a_worker_at_a_standby_waits_until_it_is_promoted(
     start_process, pair, alias, ask
 ):
     pair.start()
-    primary, standby = (
-        settings_of(devserver.ensure_running(home))
-        for home in (pair.primary, pair.standby)
-    )
+    primary, standby = both(pair)
     migrate(primary)
     producer = Job.objects.on(DjangoSession(alias(NO_DB_ALIAS, **primary)))
-    # Without target_session_attrs libpq is content with any server.
     process = start_process("--lease=5", until="trying again", **standby)
     producer.enqueue(factories.spec(handlers.noop.task_name))
     connections[NO_DB_ALIAS].close()

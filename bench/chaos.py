@@ -37,6 +37,9 @@ from pgqueue_django.bench.lab import Lab
 _BACKLOG = 600
 _BATCH = 100
 
+# Workers and supervisors that run at a time.
+_PROGRAMS = 4
+
 # Attempts of what has to succeed at last: faults come far thicker than in life.
 _ATTEMPTS = 50
 
@@ -139,11 +142,11 @@ class Chaos:
         Event().wait(self._run.random.uniform(0.2, 1.5))
 
     def keep(self) -> None:
-        """Start who is missing: two workers, and two supervisors of two each."""
+        """Start who is missing: by turns a worker, and a supervisor of two."""
         flags = [f"--threads={self._run.lab['threads']}", "--shutdown-timeout=5"]
         self._run.fleet.look()
-        for number in range(4 - len(self._run.fleet.alive)):
-            more = ["--processes=2"] if number % 2 else []
+        while len(self._run.fleet.alive) < _PROGRAMS:
+            more = ["--processes=2"] if self._run.fleet.started % 2 else []
             self._run.fleet.start(*flags, *more)
 
     def feed(self) -> int:

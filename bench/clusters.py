@@ -147,6 +147,7 @@ class Pair:
         """Make the one that was killed the standby of the one that was promoted."""
         primary = self.primary
         (killed,) = (home for home in self._homes if home != primary)
+        _bury(killed)
         shutil.rmtree(paths.find(killed).data)
         self._add_standby(killed)
 
@@ -154,10 +155,25 @@ class Pair:
         """Stop what runs: the standby first, for which commits wait."""
         for home in sorted(self._homes, key=_is_standby, reverse=True):
             devserver.stop(home)
+            if paths.find(home).pid_file.exists():
+                _bury(home)
 
 
 def _is_standby(home: Path) -> bool:
     return (paths.find(home).data / "standby.signal").exists()
+
+
+def _bury(killed: Path) -> None:
+    """Remove what a killed server has left in shared memory, and its socket."""
+    home, account = placement.prepare(killed)
+    found = pidfile.read(home)
+    pidfile.remove_stale(home)
+    # Without a postmaster it recovers and ends, and lets nobody in meanwhile.
+    program = binaries.usable_by(account) / "postgres"
+    command = [program, "--single", "-D", home.data, "template1"]
+    processes.run(command, account=account, timeout=_PATIENCE)
+    if found and found.socket:
+        shutil.rmtree(found.socket.directory, ignore_errors=True)
 
 
 def _copy(url: str, to: Path) -> None:

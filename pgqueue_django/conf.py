@@ -26,6 +26,7 @@ from pgqueue_django.retention import (
 )
 
 DURABILITIES = ("batched", "per_job")
+ASYNC_SLOTS_MAX = 10_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,6 +61,11 @@ class Settings:
 
     shutdown_timeout_seconds: float = 25.0
     """How long a stopping worker waits for running jobs. 0 to 86,400."""
+
+    async_slots: int = 100
+    """Async handlers that a worker process runs at the same time, beside its threads. 1
+    to 10,000.
+    """
 
     flush_size: int = 200
     """Outcomes recorded in one statement at most. 1 to 10,000."""
@@ -136,6 +142,7 @@ _BOUNDS: Mapping[str, _Bounds] = {
     "poll_interval_seconds": _Bounds(0.01, 3_600),
     "reap_interval_seconds": _Bounds(0.01, 3_600),
     "shutdown_timeout_seconds": _Bounds(0, 86_400),
+    "async_slots": _Bounds(1, ASYNC_SLOTS_MAX, whole=True),
     "flush_size": _Bounds(1, 10_000, whole=True),
     "flush_milliseconds": _Bounds(0, 1_000),
 }

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from threading import Event
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 from asgiref.sync import sync_to_async
@@ -14,6 +13,7 @@ from pgqueue_django.exceptions import LeaseLost
 from pgqueue_django.metadata import PROGRESS, dump_metadata, dump_progress
 from pgqueue_django.results import JobResult
 from pgqueue_django.specs import clean_timeout
+from pgqueue_django.stop_event import StopEvent
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -64,9 +64,10 @@ class JobContext(GenericTaskContext):  # type: ignore[misc] # the stub is not fr
     max_attempts: int
     """After this many failed attempts the job is dead."""
 
-    should_stop: Event = field(default_factory=Event, repr=False, compare=False)
+    should_stop: StopEvent = field(default_factory=StopEvent, repr=False, compare=False)
     """Set when going on is of no use: the lease is lost, the job is cancelled, or the
-    worker shuts down. ``should_stop.wait(seconds)`` is a sleep that ends in time."""
+    worker shuts down. ``should_stop.wait(seconds)`` is a sleep that ends in time; in
+    async code ``await should_stop.wait_async(seconds)``."""
 
     _hold: Hold | None = field(default=None, repr=False, compare=False)
 

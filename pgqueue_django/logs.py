@@ -239,6 +239,17 @@ def log_handler_stuck(*, attempt: Attempt, **_: Any) -> None:
     )
 
 
+@_receive(signals.event_loop_blocked)
+def log_event_loop_blocked(*, attempt: Attempt | None, where: str, **_: Any) -> None:
+    """Log who keeps all async handlers of a worker from going on."""
+    logger.warning(
+        "the event loop is blocked by %s, at %s: async handlers must not wait but in "
+        "`await`",
+        f"{attempt.task} (job {attempt.id})" if attempt else "a task of a handler's",
+        where,
+    )
+
+
 @_receive(signals.worker_stopped)
 def log_worker_stopped(*, identity: str, exit_code: int, **_: Any) -> None:
     """Log a worker's end."""

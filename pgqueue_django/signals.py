@@ -58,6 +58,10 @@ handler_stuck = Signal()
 """A handler did not end at its timeout, nor within the grace; its attempt is recorded
 as timed out, and its worker ends when its other jobs have. Arguments: attempt."""
 
+event_loop_blocked = Signal()
+"""A worker's event loop has not gone on for a second, once for each time. Arguments:
+attempt (None is none of the worker's own), where (file and line that it is in)."""
+
 child_died = Signal()
 """A supervisor's child has ended badly. Arguments: pid, identity, exit_code (a negative
 one is the number of the signal that killed it)."""

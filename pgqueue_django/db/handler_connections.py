@@ -74,6 +74,11 @@ def close_handler_connections() -> None:
     connections.close_all()
 
 
+def is_in_transaction() -> bool:
+    """Tell whether a connection of this thread is in a transaction."""
+    return getattr(_here, "opened", False) and any(map(_in_transaction, _opened()))
+
+
 def _clean(connection: BaseDatabaseWrapper) -> None:
     try:
         _reset(connection)

@@ -117,7 +117,7 @@ class Announcer:
 
     def started(self) -> None:
         """Announce that the handler is about to run."""
-        if _is_heard(task_started, logging.INFO):
+        if hear_starts():
             self._send(task_started, AttemptResult(self._task, self._id))
 
     def ended(self, outcome: Outcome) -> Outcome:
@@ -140,6 +140,16 @@ class Announcer:
 
     def _send(self, signal: Signal, result: AttemptResult[Any]) -> None:
         signal.send_robust(type(self._task.get_backend()), task_result=result)
+
+
+def hear_starts() -> bool:
+    """Tell whether anybody would hear of a start."""
+    return _is_heard(task_started, logging.INFO)
+
+
+def hear_successes() -> bool:
+    """Tell whether anybody would hear of a success."""
+    return _is_heard(task_finished, logging.INFO)
 
 
 def _is_heard(signal: Signal, level: int) -> bool:

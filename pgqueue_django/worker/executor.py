@@ -1,12 +1,12 @@
 """From an attempt to its outcome: decode, call, judge. No SQL here."""
 
-import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import lru_cache
 from inspect import iscoroutinefunction
-from typing import Any
+from types import TracebackType
+from typing import Any, ParamSpec, TypeVar
 
-from asgiref.sync import async_to_sync
+from asgiref.sync import async_to_sync, sync_to_async
 
 from pgqueue_django import signals
 from pgqueue_django.attempts import Attempt
@@ -27,12 +27,22 @@ from pgqueue_django.registry import registry
 from pgqueue_django.serialization import dump_result, load_args, load_kwargs
 from pgqueue_django.specs import clean_delay
 from pgqueue_django.tasks import QueueTask, as_queue_task
-from pgqueue_django.worker.announcing import Announcer
+from pgqueue_django.worker.announcing import Announcer, hear_starts, hear_successes
 from pgqueue_django.worker.held import HeldJob, Notes
 from pgqueue_django.worker.leases import Lease
+from pgqueue_django.worker.scopes import Scope
 from pgqueue_django.worker.timeouts import TimeLimits
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 _is_async = lru_cache(maxsize=1_024)(iscoroutinefunction)
+
+
+def is_async(attempt: Attempt) -> bool:
+    """Tell whether the handler of an attempt is to run on an event loop."""
+    task = registry.find(attempt.task)
+    return task is not None and _is_async(task.func)
 
 
 class Executor:
@@ -46,6 +56,8 @@ class Executor:
     def __init__(self, time_limits: TimeLimits, notes: Notes | None = None) -> None:
         self._time_limits = time_limits
         self._notes = notes or Notes()
+        # By id and token: all attempts of one claim share its token.
+        self._scopes: dict[tuple[int, str], Scope] = {}
 
     def run(self, attempt: Attempt, lease: Lease) -> Outcome:
         """Run one attempt.
@@ -58,67 +70,146 @@ class Executor:
             How it ended. Whatever the handler raises, SystemExit and KeyboardInterrupt
             included, is a failed attempt; after its success is committed it is
             signalled, and no more.
+
+        Concurrency:
+            An async handler runs on a loop of its own here; what it calls by
+            ``sync_to_async``, in this thread.
         """
-        found = registry.find(attempt.task)
-        if found is None:
+        if is_async(attempt):
+            return async_to_sync(self.run_async)(attempt, lease)
+        run = _Run.of(attempt, lease)
+        if run is None:
             return Released()
-        task = as_queue_task(found)
-        announcer = Announcer(task, attempt.id)
+        if (unreadable := run.begin()) is not None:
+            return unreadable
         try:
-            args, kwargs = load_args(attempt.args), load_kwargs(attempt.kwargs)
-        except InvalidJob as error:
-            return announcer.ended(Failed(Failure.of(error)))
-        signals.job_started.send_robust(Executor, attempt=attempt)
-        announcer.started()
-        try:
-            if task.takes_context:
-                args.insert(0, _context(task, lease, self._notes))
-            value = self._call(attempt, task.func, args, kwargs)
+            args, handler = run.arguments(self._notes), run.task.func
+            value = self._time_limits.call(attempt, handler, *args, **run.kwargs)
             outcome: Outcome = Succeeded(dump_result(value))
         except BaseException as error:  # noqa: BLE001 - only a real signal ends a worker
             # In here, where receivers of Django's signals find the exception.
-            return announcer.ended(_kept(_judge(error, task, attempt), lease))
-        return announcer.ended(_kept(outcome, lease))
+            return run.failed(error, error.__traceback__)
+        return run.ended(outcome)
 
-    @staticmethod
-    def give_up(attempt: Attempt) -> Outcome:
+    async def run_async(self, attempt: Attempt, lease: Lease) -> Outcome:
+        """Run one attempt of an async handler on the running loop; see ``run``.
+
+        Concurrency:
+            What may use the database, as receivers of signals may, is called by
+            ``sync_to_async``. Where there are none, nothing leaves the loop.
+        """
+        run = _Run.of(attempt, lease)
+        if run is None:
+            return Released()
+        begin = sync_to_async(run.begin) if run.start_is_heard else _async(run.begin)
+        if (unreadable := await begin()) is not None:
+            return unreadable
+        scope = self._scopes[_key(attempt)] = Scope(attempt, self._time_limits)
+        arguments = sync_to_async if run.task.takes_context else _async
+        try:
+            args = await arguments(run.arguments)(self._notes)
+            value = await scope.call(run.task.func, args, run.kwargs)
+            outcome: Outcome = Succeeded(dump_result(value))
+        except BaseException as error:  # noqa: BLE001 - as in run
+            return await sync_to_async(run.failed)(error, error.__traceback__)
+        finally:
+            del self._scopes[_key(attempt)]
+        ended = sync_to_async(run.ended) if run.success_is_heard else _async(run.ended)
+        return await ended(outcome)
+
+    def interrupt(self, attempt: Attempt, reason: type[BaseException]) -> bool:
+        """Break off an attempt of an async handler, from any thread.
+
+        Its coroutine is cancelled. Unless it has ended by itself before it hears of it,
+        it ends as if it had raised the reason; one that does not end is given up as at
+        its timeout.
+
+        Returns:
+            Whether it was running. False for a handler of another kind.
+        """
+        scope = self._scopes.get(_key(attempt))
+        if scope is not None:
+            scope.interrupt(reason)
+        return scope is not None
+
+    def give_up(self, attempt: Attempt) -> Outcome:
         """Return how an attempt ends whose handler does not end by itself."""
-        error = AttemptTimedOut(
-            "ran for longer than its timeout, and could not be ended"
-        )
+        scope = self._scopes.get(_key(attempt))
+        reason = scope.reason if scope else AttemptTimedOut
+        error = reason("ran for longer than its timeout, and could not be ended")
         if found := registry.find(attempt.task):
             return _judge(error, as_queue_task(found), attempt)
         return _retried_by_default(error, attempt)
 
-    def _call(
-        self,
-        attempt: Attempt,
-        handler: Callable[..., Any],
-        args: list[Any],
-        kwargs: dict[str, Any],
-    ) -> Any:
-        limits, timeout = self._time_limits, attempt.timeout_seconds
-        if _is_async(handler):
-            run = async_to_sync(_within)
-            return limits.watch(attempt, run, timeout, handler, args, kwargs)
-        if timeout is None:
-            return handler(*args, **kwargs)
-        return limits.call(attempt, handler, *args, **kwargs)
+
+class _Run:
+    """What comes before a handler and after it, of whichever kind it is."""
+
+    def __init__(
+        self, task: QueueTask[..., Any], attempt: Attempt, lease: Lease
+    ) -> None:
+        self.task = task
+        self.kwargs: dict[str, Any] = {}
+        self._args: list[Any] = []
+        self._attempt = attempt
+        self._lease = lease
+        self._announcer = Announcer(task, attempt.id)
+
+    @classmethod
+    def of(cls, attempt: Attempt, lease: Lease) -> "_Run | None":
+        """Return the run of an attempt; None is a task that is not known."""
+        found = registry.find(attempt.task)
+        return cls(as_queue_task(found), attempt, lease) if found else None
+
+    @property
+    def start_is_heard(self) -> bool:
+        """Whether anybody listens who may do whatever they like."""
+        return bool(signals.job_started.receivers) or hear_starts()
+
+    @property
+    def success_is_heard(self) -> bool:
+        """Whether anybody listens who may do whatever they like."""
+        return self._lease.committed is not None or hear_successes()
+
+    def begin(self) -> Outcome | None:
+        """Decode and announce; return the end of what cannot be decoded."""
+        attempt = self._attempt
+        try:
+            self._args = load_args(attempt.args)
+            self.kwargs = load_kwargs(attempt.kwargs)
+        except InvalidJob as error:
+            return self._announcer.ended(Failed(Failure.of(error)))
+        signals.job_started.send_robust(Executor, attempt=attempt)
+        self._announcer.started()
+        return None
+
+    def arguments(self, notes: Notes) -> list[Any]:
+        """Return what the handler is called with."""
+        if self.task.takes_context:
+            return [_context(self.task, self._lease, notes), *self._args]
+        return self._args
+
+    def failed(self, error: BaseException, trace: TracebackType | None) -> Outcome:
+        """Judge an exception, whose traceback it had where it was caught."""
+        error.__traceback__ = trace
+        return self.ended(_judge(error, self.task, self._attempt))
+
+    def ended(self, outcome: Outcome) -> Outcome:
+        """Announce the outcome that counts, and return it."""
+        return self._announcer.ended(_kept(outcome, self._lease))
 
 
-async def _within(
-    timeout: float | None,  # noqa: ASYNC109 - it is the task's, and it says so
-    handler: Callable[..., Any],
-    args: list[Any],
-    kwargs: dict[str, Any],
-) -> Any:
-    try:
-        async with asyncio.timeout(timeout) as limit:
-            return await handler(*args, **kwargs)
-    except TimeoutError as error:
-        if limit.expired():
-            raise AttemptTimedOut from error
-        raise
+def _async(function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Let a function be awaited that is called at once, as ``sync_to_async`` does."""
+
+    async def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        return function(*args, **kwargs)
+
+    return call
+
+
+def _key(attempt: Attempt) -> tuple[int, str]:
+    return attempt.id, attempt.token
 
 
 def _context(task: QueueTask[..., Any], lease: Lease, notes: Notes) -> JobContext:

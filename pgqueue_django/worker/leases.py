@@ -1,11 +1,12 @@
 """The leases that this process holds, as far as it can know."""
 
 from collections.abc import Iterable
-from threading import Event, Lock
+from threading import Lock
 from time import monotonic
 
 from pgqueue_django.attempts import Attempt
 from pgqueue_django.outcomes import Committed
+from pgqueue_django.stop_event import StopEvent
 
 
 class Lease:
@@ -36,13 +37,13 @@ class Lease:
         self.doubtful = False
         self.committed: Committed | None = None
         self._stopped = False
-        self._should_stop: Event | None = None
+        self._should_stop: StopEvent | None = None
 
     @property
-    def should_stop(self) -> Event:
+    def should_stop(self) -> StopEvent:
         """What tells the handler that going on is of no use; made when it is asked."""
         if self._should_stop is None:
-            self._should_stop = Event()
+            self._should_stop = StopEvent()
             # After the assignment: whoever stops looks for the event after the flag.
             if self._stopped:
                 self._should_stop.set()

@@ -7,7 +7,7 @@ from random import random
 from django.db import connections
 
 from pgqueue_django import limits
-from pgqueue_django.conf import Settings, get_settings
+from pgqueue_django.conf import ASYNC_SLOTS_MAX, Settings, get_settings
 from pgqueue_django.exceptions import InvalidJob
 from pgqueue_django.specs import clean_queue
 
@@ -111,7 +111,10 @@ class WorkerOptions:
     """Which queues to serve."""
 
     threads: int = 4
-    """Handlers that run at the same time. 1 to 1,000."""
+    """Synchronous handlers that run at the same time. 1 to 1,000."""
+
+    async_slots: int = field(default_factory=lambda: get_settings().async_slots)
+    """Async handlers that run at the same time, beside the threads. 1 to 10,000."""
 
     lease: float = field(default_factory=lambda: _setting("lease_seconds"))
     """Length of a lease in seconds. 0.3 to 86,400."""
@@ -143,6 +146,7 @@ class WorkerOptions:
 
     def __post_init__(self) -> None:
         _check_whole("threads", self.threads, 1, THREADS_MAX)
+        _check_whole("async_slots", self.async_slots, 1, ASYNC_SLOTS_MAX)
         _check_seconds("lease", self.lease, 0.3, 86_400)
         _check_seconds("poll_interval", self.poll_interval, 0.01, 3_600)
         _check_seconds("shutdown_timeout", self.shutdown_timeout, 0, 86_400)

@@ -2,6 +2,7 @@
 
 import os
 import socket
+from asyncio import to_thread, wrap_future
 from time import monotonic
 
 from django.db import router
@@ -23,18 +24,21 @@ from pgqueue_django.models import Job
 from pgqueue_django.notifications import HEARING_FACTOR
 from pgqueue_django.outcomes import Outcome, Released
 from pgqueue_django.pace import Pace
+from pgqueue_django.worker.async_pool import AsyncPool
 from pgqueue_django.worker.claimer import Claimer
 from pgqueue_django.worker.completer import Completer
-from pgqueue_django.worker.executor import Executor
+from pgqueue_django.worker.executor import Executor, is_async
 from pgqueue_django.worker.heartbeat import Heartbeat
 from pgqueue_django.worker.held import Notes
 from pgqueue_django.worker.lanes import Lanes
-from pgqueue_django.worker.leases import Leases
+from pgqueue_django.worker.leases import Lease, Leases
 from pgqueue_django.worker.listener import ECHO, Listener
 from pgqueue_django.worker.loop import FORERUNNER, Alone, Loop, Turns
 from pgqueue_django.worker.options import WorkerOptions
-from pgqueue_django.worker.pools import ThreadPool
+from pgqueue_django.worker.pools import Pools
 from pgqueue_django.worker.presence import Presence
+from pgqueue_django.worker.sync_calls import Line, SyncCalls
+from pgqueue_django.worker.thread_pool import ThreadPool
 from pgqueue_django.worker.timeouts import TimeLimits
 
 # With a commit for each outcome, so many are under way at the same time at most.
@@ -61,13 +65,13 @@ class Parts:
         self._identity = identity
         self._sessions: list[WorkerSession] = []
         self._claiming = True
+        self._stopped = False
         self.leases = Leases(options.lease)
         self.time_limits = TimeLimits()
         self._notes = Notes(self._session("notes"))
         self._executor = Executor(self.time_limits, self._notes)
-        self.pool = ThreadPool(
-            options.threads, self._run, self._room_made, close_handler_connections
-        )
+        self._sync_calls = SyncCalls(options.threads)
+        self.pools = self._make_pools()
         self.completer = self._make_completers()
         self._listener = self._make_listener() if get_settings().notify else None
         self._claimer = self._make_claimer()
@@ -118,6 +122,18 @@ class Parts:
         )
         self._sessions.append(session)
         return session
+
+    def _make_pools(self) -> Pools:
+        threads = ThreadPool(
+            self._options.threads, self._run, self._room_made, close_handler_connections
+        )
+        loop = AsyncPool(
+            self._options.async_slots,
+            self._run_async,
+            self._room_made,
+            self._sync_calls.stop,
+        )
+        return Pools(threads, loop, is_async)
 
     def _make_completers(self) -> Lanes:
         configured = get_settings()
@@ -179,7 +195,7 @@ class Parts:
             version=__version__,
         )
         return Presence(
-            self._session("presence"), introduction, lambda: self.pool.running
+            self._session("presence"), introduction, lambda: self.pools.running
         )
 
     # --- join -------------------------------------------------------------------------
@@ -191,36 +207,60 @@ class Parts:
         if self.completer.full:
             return 0
         if self._options.max_jobs is None:
-            return self.pool.room
-        return min(self.pool.room, self._options.max_jobs - self.pool.taken)
+            return self.pools.room
+        return min(self.pools.room, self._options.max_jobs - self.pools.taken)
 
     def _dispatch(self, attempts: list[Attempt]) -> None:
         if self._claiming:
-            self.pool.submit(attempts)
+            self.pools.submit(attempts)
         else:
             self.release(attempts)
 
     def _run(self, attempt: Attempt) -> None:
-        lease = self.leases.find(attempt)
-        if lease is None:
+        if (lease := self._held(attempt)) is None:
             return
-        if lease.expires <= monotonic():
-            # Stopped or starved since the claim: it is another's by now, or soon.
-            self.completer.put(attempt, Released())
-            return
-
         with HandlerConnections() as connections:
             outcome = self._executor.run(attempt, lease)
         self._hand_over(attempt, outcome)
-        for alias in connections.left_open:
+        self._report(attempt, connections.left_open)
+
+    async def _run_async(self, attempt: Attempt) -> None:
+        if (lease := self._held(attempt)) is None:
+            return
+        line = Line(self._sync_calls)
+        line.open()
+        try:
+            outcome = await self._executor.run_async(attempt, lease)
+        finally:
+            if cleaned := line.close():
+                await wrap_future(cleaned)
+        self._hand_over(attempt, outcome)
+        if line.left_open:
+            await to_thread(self._report, attempt, line.left_open)
+
+    def _held(self, attempt: Attempt) -> Lease | None:
+        """Return the lease of an attempt that is about to run, if it may."""
+        lease = self.leases.find(attempt)
+        if lease is not None and lease.expires <= monotonic():
+            # Stopped or starved since the claim: it is another's by now, or soon.
+            self.completer.put(attempt, Released())
+            return None
+        return lease
+
+    @staticmethod
+    def _report(attempt: Attempt, left_open: list[str]) -> None:
+        for alias in left_open:
             signals.transaction_left_open.send_robust(
                 Parts, attempt=attempt, alias=alias
             )
 
     def _hand_over(self, attempt: Attempt, outcome: Outcome) -> None:
+        if self._stopped:
+            # All that still ran was given back, or left to its lease.
+            return
         if self.time_limits.gave_up(attempt):
             # Its outcome was handed over then.
-            self.pool.give_up(-1)
+            self.pools.came_back(attempt)
         else:
             self.completer.put(attempt, outcome)
 
@@ -265,18 +305,27 @@ class Parts:
 
     def start(self) -> None:
         """Start all parts; claiming comes last."""
-        self.pool.start()
+        self.pools.start()
         for loop in self._loops:
             loop.start()
 
     def give_up_stuck(self) -> bool:
         """Record as timed out what did not end; return whether there was any."""
         stuck = self.time_limits.give_up()
-        self.pool.give_up(len(stuck))
         for attempt in stuck:
+            self.pools.give_up(attempt)
             self.completer.put(attempt, self._executor.give_up(attempt))
             signals.handler_stuck.send_robust(Parts, attempt=attempt)
         return bool(stuck)
+
+    def warn_of_blocked_loop(self) -> None:
+        """Signal who keeps the event loop from going on."""
+        if blocked := self.pools.loop.look():
+            signals.event_loop_blocked.send_robust(Parts, **blocked._asdict())
+
+    def interrupt(self, attempt: Attempt, reason: type[BaseException]) -> bool:
+        """Break off an attempt of an async handler; see Executor."""
+        return self._executor.interrupt(attempt, reason)
 
     def abort_overdue_statements(self) -> None:
         """Cut the connections whose statements have taken too long."""
@@ -289,7 +338,7 @@ class Parts:
         for loop in self._loops:
             if loop.recovery.hopeless or not loop.alive:
                 return loop.service.name
-        if not self.pool.whole:
+        if not self.pools.whole:
             return "pool"
         for name, recovery in self._turns.recoveries.items():
             if recovery.hopeless:
@@ -300,17 +349,17 @@ class Parts:
 
     def finished(self) -> bool:
         """Tell whether all that was asked for is done: drained, or enough jobs run."""
-        if not self.pool.idle or self.completer.backlog or len(self.leases):
+        if not self.pools.idle or self.completer.backlog or len(self.leases):
             return False
         most = self._options.max_jobs
-        if most is not None and self.pool.taken >= most:
+        if most is not None and self.pools.taken >= most:
             return True
         return (
             self._options.drain
             and self._promoter.caught_up
             and self._claimer.all_empty
             # Once more: the claimer may have found some since the first look.
-            and self.pool.idle
+            and self.pools.idle
         )
 
     def ages(self) -> dict[str, float]:
@@ -331,7 +380,8 @@ class Parts:
 
     def stop(self) -> None:
         """Stop what still runs, and close the connections."""
-        self.pool.stop()
+        self._stopped = True
+        self.pools.stop()
         for loop in self._loops:
             loop.stop()
         self.completer.interrupt()
@@ -341,7 +391,7 @@ class Parts:
             for session in self._sessions:
                 session.abort()
             self._join_loops()
-        self.pool.join(_JOIN)
+        self.pools.join(_JOIN)
         self._notes.close(_JOIN)
 
     def _join_loops(self) -> bool:

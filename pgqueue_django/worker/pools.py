@@ -1,172 +1,108 @@
-"""Threads that run handlers."""
+"""Where attempts run: sync handlers on threads, async ones on the event loop."""
 
-from collections import deque
 from collections.abc import Callable
-from queue import SimpleQueue
-from threading import Lock, Thread
+from math import inf
 from time import monotonic
 
 from pgqueue_django.attempts import Attempt
-from pgqueue_django.worker.prefetch import Prefetch
-
-# Jobs that have waited for so long while none could start are given back (seconds).
-_STALLED_AFTER = 0.2
+from pgqueue_django.worker.async_pool import AsyncPool
+from pgqueue_django.worker.thread_pool import ThreadPool
 
 
-class ThreadPool:
-    """A fixed number of threads, each running one attempt at a time.
+class Pools:
+    """Both pools of one worker.
 
     Args:
-        threads: How many.
-        run: Runs one attempt and hands its outcome over; never raises.
-        on_room: Called when there is room for more.
-        on_exit: Called in each thread at its end.
+        threads: For sync handlers.
+        loop: For async handlers.
+        is_async: Tells whether an attempt's handler is async.
     """
 
     def __init__(
         self,
-        threads: int,
-        run: Callable[[Attempt], None],
-        on_room: Callable[[], None],
-        on_exit: Callable[[], None],
+        threads: ThreadPool,
+        loop: AsyncPool,
+        is_async: Callable[[Attempt], bool],
     ) -> None:
         self.threads = threads
-        self._run = run
-        self._on_room = on_room
-        self._on_exit = on_exit
-        self._waiting: deque[Attempt] = deque()
-        self._lock = Lock()
-        self._parked = 0
-        self._wakes: SimpleQueue[None] = SimpleQueue()
-        self._stopping = False
-        self._occupied = 0
-        self._ran = 0
-        self._given_up = 0
-        self._prefetch = Prefetch(threads)
-        self._last_start = 0.0
-        self._all = [
-            Thread(target=self._work, name=f"pgqueue-handler-{n}", daemon=True)
-            for n in range(threads)
-        ]
+        self.loop = loop
+        self._is_async = is_async
+        self._all = (threads, loop)
+        self._async_share = 0.0
 
     def start(self) -> None:
         """Start the threads."""
-        for thread in self._all:
-            thread.start()
+        self.threads.start()
 
     @property
     def room(self) -> int:
-        """How many more attempts to take now.
+        """How many more attempts to take now, of a mixture like that of the last ones.
 
-        While jobs are held ahead there is none until half of them have started, so
-        that claims stay few and large.
+        Nobody knows which kinds a claim will bring: so many that, by the last claims,
+        neither pool gets more than it has room for.
         """
-        ahead = self._prefetch.size
-        if self._occupied - self.threads > ahead // 2:
-            return 0
-        return max(0, self.threads + ahead - self._occupied)
+        share = self._async_share
+        for_threads = self.threads.room / (1 - share) if share < 1 else inf
+        for_loop = self.loop.room / share if share else inf
+        return int(min(for_threads, for_loop))
 
     @property
     def idle(self) -> bool:
         """Whether nothing waits, and nothing runs but what was given up."""
-        return self._occupied == self._given_up
+        return all(pool.idle for pool in self._all)
 
     @property
     def running(self) -> int:
-        """How many attempts threads are busy with."""
-        return min(self._occupied, self.threads)
+        """How many attempts run."""
+        return sum(pool.running for pool in self._all)
 
     @property
     def taken(self) -> int:
         """How many attempts have run, run, or wait; not those that were taken back."""
-        with self._lock:
-            return self._ran + self._occupied
+        return sum(pool.taken for pool in self._all)
 
     @property
     def whole(self) -> bool:
         """Whether all threads run."""
-        return all(thread.is_alive() for thread in self._all)
+        return all(pool.whole for pool in self._all)
 
     def submit(self, attempts: list[Attempt]) -> None:
-        """Run attempts, in order, as soon as threads are free."""
-        self._last_start = monotonic()
-        with self._lock:
-            self._occupied += len(attempts)
-            self._waiting.extend(attempts)
-            self._wake(len(attempts))
+        """Run attempts, in order, as soon as there are slots for them."""
+        for_loop = [attempt for attempt in attempts if self._is_async(attempt)]
+        self._async_share += (len(for_loop) / len(attempts) - self._async_share) / 2
+        if for_loop:
+            self.loop.submit(for_loop)
+        if len(for_loop) < len(attempts):
+            self.threads.submit(
+                [attempt for attempt in attempts if not self._is_async(attempt)]
+            )
 
     def take_back_stalled(self) -> list[Attempt]:
         """Return attempts that wait for jobs that turned out slow."""
-        if not self._waiting or monotonic() - self._last_start < _STALLED_AFTER:
-            return []
-        self._prefetch.stalled()
-        return self.take_back()
+        return [one for pool in self._all for one in pool.take_back_stalled()]
 
     def take_back(self) -> list[Attempt]:
         """Return the attempts that have not started; they will not."""
-        unstarted: list[Attempt] = []
-        while (attempt := self._first()) is not None:
-            unstarted.append(attempt)
-        with self._lock:
-            self._occupied -= len(unstarted)
-        return unstarted
+        return [one for pool in self._all for one in pool.take_back()]
 
-    def give_up(self, attempts: int) -> None:
-        """Wait no more for so many of those that run.
+    def give_up(self, attempt: Attempt) -> None:
+        """Wait no more for one that runs."""
+        self._of(attempt).give_up(1)
 
-        One that ends after all is given up by -1.
-        """
-        with self._lock:
-            self._given_up += attempts
+    def came_back(self, attempt: Attempt) -> None:
+        """Note that one that was given up has ended after all."""
+        self._of(attempt).give_up(-1)
 
     def stop(self) -> None:
-        """Let each thread end after the attempt that it runs."""
-        with self._lock:
-            self._stopping = True
-            self._wake(self._parked)
+        """Let each thread end after the attempt that it runs; cancel async ones."""
+        for pool in self._all:
+            pool.stop()
 
     def join(self, timeout: float) -> bool:
         """Wait for the end of all (seconds at most); return whether it came."""
         deadline = monotonic() + timeout
-        for thread in self._all:
-            if thread.ident is not None:
-                thread.join(max(0.0, deadline - monotonic()))
-        return not any(thread.is_alive() for thread in self._all)
+        ended = [pool.join(max(0.0, deadline - monotonic())) for pool in self._all]
+        return all(ended)
 
-    def _work(self) -> None:
-        try:
-            while (attempt := self._first() or self._wait()) is not None:
-                started = self._last_start = monotonic()
-                self._run(attempt)
-                self._prefetch.ran(monotonic() - started)
-                with self._lock:
-                    self._occupied -= 1
-                    self._ran += 1
-                if self.room:
-                    self._on_room()
-        finally:
-            self._on_exit()
-
-    def _first(self) -> Attempt | None:
-        """Take the first attempt that waits, if there is one."""
-        try:
-            return self._waiting.popleft()
-        except IndexError:
-            return None
-
-    def _wait(self) -> Attempt | None:
-        """Take the first attempt, once there is one; None is the end."""
-        while True:
-            with self._lock:
-                if attempt := self._first():
-                    return attempt
-                if self._stopping:
-                    return None
-                self._parked += 1
-            self._wakes.get()
-
-    def _wake(self, most: int) -> None:
-        """Let parked threads look again; under the lock, so that none parks between."""
-        for _ in range(min(most, self._parked)):
-            self._parked -= 1
-            self._wakes.put(None)
+    def _of(self, attempt: Attempt) -> ThreadPool | AsyncPool:
+        return self.loop if self._is_async(attempt) else self.threads

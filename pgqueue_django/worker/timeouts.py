@@ -1,7 +1,9 @@
 """Time limits of handlers: by an exception in their thread, or by giving them up."""
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from math import inf
 from threading import Lock, get_ident
 from time import monotonic
 from typing import Final, ParamSpec, TypeVar
@@ -67,20 +69,21 @@ class TimeLimits:
             if running in self._running:
                 self._end(running)
 
-    def watch(
-        self,
-        attempt: Attempt,
-        function: Callable[P, T],
-        /,
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
-        """Call a function that ends itself in time, unless it is stuck."""
-        if attempt.timeout_seconds is None:
-            return function(*args, **kwargs)
-        running = self._begin(attempt, attempt.timeout_seconds, None)
+    @contextmanager
+    def watching(self, attempt: Attempt) -> Iterator[Callable[[], None]]:
+        """Watch what ends itself in time, unless it is stuck.
+
+        Yields:
+            To be called when it was told to end now, before its time.
+        """
+        seconds = attempt.timeout_seconds
+        running = self._begin(attempt, inf if seconds is None else seconds, None)
+
+        def end_now() -> None:
+            running.deadline = min(running.deadline, monotonic())
+
         try:
-            return function(*args, **kwargs)
+            yield end_now
         finally:
             self._end(running)
 

@@ -182,8 +182,9 @@ class Worker:
         parts.time_limits.enforce()
         if parts.give_up_stuck():
             self._exit_code = self._exit_code or STUCK
+        parts.warn_of_blocked_loop()
         parts.abort_overdue_statements()
-        parts.release(parts.pool.take_back_stalled())
+        parts.release(parts.pools.take_back_stalled())
         for attempt in parts.leases.give_up_overdue():
             signals.lease_lost.send_robust(Worker, attempt=attempt, verb="renew")
 
@@ -198,12 +199,12 @@ class Worker:
     def _finish(self, parts: Parts) -> None:
         deadline = monotonic() + self.options.shutdown_timeout
         parts.stop_claiming(min(self.options.shutdown_timeout, _HURRY))
-        parts.release(parts.pool.take_back())
+        parts.release(parts.pools.take_back())
         parts.leases.ask_to_stop()
-        while not parts.pool.idle and monotonic() < deadline and self._signals <= 1:
+        while not parts.pools.idle and monotonic() < deadline and self._signals <= 1:
             self._tick(parts)
             self._stop_wait()
-        if not parts.pool.idle:
+        if not parts.pools.idle:
             self._exit_code = self._exit_code or FORCED
             parts.release(parts.leases.all())
         self._record_rest(parts, max(deadline, monotonic() + _HURRY))

@@ -9,7 +9,11 @@ from tests.settings import DATABASES
 DATABASES["default"].update(json.loads(os.environ["TEST_DATABASE"]))
 DATABASES["other"] = DATABASES["default"].copy()
 PGQUEUE = {
-    "TASK_MODULES": ["tests.worker.handlers", "tests.worker.rough"],
+    "TASK_MODULES": [
+        "tests.worker.handlers",
+        "tests.worker.async_handlers",
+        "tests.worker.rough",
+    ],
     "REAP_INTERVAL_SECONDS": 0.1,
     **json.loads(os.environ.get("TEST_PGQUEUE", "{}")),
 }

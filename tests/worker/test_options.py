@@ -18,6 +18,7 @@ NAN, INFINITE = float("nan"), float("inf")
     ("name", "values"),
     {
         "threads": [0, -1, 1_001, 2.0, "4", True, None, NAN, 10**400],
+        "async_slots": [0, -1, 10_001, 2.0, "4", True, None, NAN, 10**400],
         "lease": [0.29, 0, -1, 86_401, "30", True, None, NAN, INFINITE, 10**400],
         "poll_interval": [0.009, 0, -1, 3_601, "1", False, None, NAN, INFINITE],
         "shutdown_timeout": [-0.1, 86_401, "1", True, None, NAN, -INFINITE],
@@ -113,11 +114,13 @@ def test_settings_are_the_defaults(settings):
         "POLL_INTERVAL_SECONDS": 0.7,
         "SHUTDOWN_TIMEOUT_SECONDS": 3,
         "HEARTBEAT_SECONDS": 2,
+        "ASYNC_SLOTS": 7,
     }
     options = WorkerOptions()
     assert (options.lease, options.poll_interval) == (12, 0.7)
     assert (options.shutdown_timeout, options.heartbeat) == (3, 2)
     assert WorkerOptions(lease=3).heartbeat == 1
+    assert (options.async_slots, WorkerOptions(async_slots=9).async_slots) == (7, 9)
 
 
 def test_two_starts_never_have_the_same_identity():

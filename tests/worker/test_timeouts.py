@@ -76,7 +76,9 @@ def test_a_limit_that_is_not_reached_does_nothing():
     echo = {"attempt": 1, "function": 2, "self": 3}
     for seconds in (10.0, None):
         assert limits.call(limited_to(seconds), dict, **echo) == echo
-        assert limits.watch(limited_to(seconds), dict, **echo) == echo
+        with limits.watching(limited_to(seconds)):
+            limits.enforce()
+            assert limits.give_up() == []
     limits.call(limited_to(10), limits.enforce)
     limits.enforce()
     assert not limits._running
@@ -90,7 +92,8 @@ def test_what_does_not_end_is_given_up_once(monkeypatch):
     monkeypatch.setattr(timeouts, "GRACE", 0.0)
     limits, attempt = TimeLimits(), limited_to(0.0)
 
-    seen = limits.watch(attempt, lambda: [limits.give_up(), limits.give_up()])
+    with limits.watching(attempt):
+        seen = [limits.give_up(), limits.give_up()]
 
     assert seen == [[attempt], []]
     assert limits.gave_up(attempt)
@@ -102,10 +105,12 @@ def test_another_attempt_of_the_same_claim_is_not_given_up_with_it(monkeypatch):
     limits, stuck = TimeLimits(), limited_to(0.0)
     fellow = stuck._replace(id=stuck.id + 1)
 
-    assert limits.watch(stuck, limits.give_up) == [stuck]
+    with limits.watching(stuck):
+        assert limits.give_up() == [stuck]
     assert limits.gave_up(stuck)
     assert not limits.gave_up(fellow)
-    assert limits.watch(fellow, limits.give_up) == [fellow]
+    with limits.watching(fellow):
+        assert limits.give_up() == [fellow]
 
 
 def spin(seconds: float) -> str:

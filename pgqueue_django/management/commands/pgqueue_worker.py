@@ -31,6 +31,9 @@ class Command(BaseCommand):
         parser.add_argument(
             "--threads", type=int, default=4, help="Handlers at the same time."
         )
+        parser.add_argument(
+            "--async-slots", type=int, help="Async handlers at the same time."
+        )
         parser.add_argument("--lease", type=float, help="Seconds that a claim lasts.")
         parser.add_argument(
             "--poll-interval", type=float, help="Longest seconds between two looks."

@@ -1,0 +1,164 @@
+"""Threads for what async handlers call synchronously: Django's ORM above all."""
+
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from functools import partial
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
+from typing import Any, ParamSpec, TypeVar
+
+from asgiref.sync import SyncToAsync, ThreadSensitiveContext
+
+from pgqueue_django.db.handler_connections import (
+    HandlerConnections,
+    close_handler_connections,
+    is_in_transaction,
+)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_Call = tuple[Future[Any], Callable[[], Any]]
+
+
+class SyncCalls:
+    """A few threads, and so a few connections, shared by many async handlers.
+
+    Each attempt has a line of its own, whose calls run one at a time. The threads start
+    when they are needed.
+
+    Args:
+        threads: How many at the most.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self._most = threads
+        self._lock = Lock()
+        self._lines: SimpleQueue[Line | None] = SimpleQueue()
+        self._all: list[Thread] = []
+        self._idle = 0
+
+    def serve(self, line: "Line") -> None:
+        """Let the next free thread serve a line."""
+        with self._lock:
+            self._lines.put(line)
+            if self._idle:
+                self._idle -= 1
+            elif len(self._all) < self._most:
+                name = f"pgqueue-async-{len(self._all)}"
+                self._all.append(Thread(target=self._work, name=name, daemon=True))
+                self._all[-1].start()
+
+    def stop(self) -> None:
+        """Let each thread end after the line that it serves."""
+        for _ in self._all:
+            self._lines.put(None)
+
+    def _work(self) -> None:
+        try:
+            while (line := self._next()) is not None:
+                line.serve()
+        finally:
+            close_handler_connections()
+
+    def _next(self) -> "Line | None":
+        with self._lock:
+            try:
+                return self._lines.get_nowait()
+            except Empty:
+                self._idle += 1
+        return self._lines.get()
+
+
+class Line(Executor):
+    """The synchronous calls of one attempt.
+
+    Between two calls the attempt has no thread, so that one that sleeps keeps none from
+    others: each call finds connections as clean as a job does. While it has a
+    transaction open, it keeps its thread.
+
+    Args:
+        threads: What serves it.
+    """
+
+    def __init__(self, threads: SyncCalls) -> None:
+        self.left_open: list[str] = []
+        """Aliases on which the attempt left a transaction open; known at its end."""
+        self._threads = threads
+        self._lock = Lock()
+        self._calls: SimpleQueue[_Call | None] = SimpleQueue()
+        self._undone = 0
+        self._keeps_thread = False
+        self._goes_on = False
+        self._ended = False
+        self._cleaned: Future[None] | None = None
+        self._context = ThreadSensitiveContext()
+
+    def open(self) -> None:
+        """Take the calls of ``sync_to_async`` in this context."""
+        SyncToAsync.context_to_thread_executor[self._context] = self
+        SyncToAsync.thread_sensitive_context.set(self._context)
+
+    def close(self) -> Future[None] | None:
+        """Take no more calls.
+
+        Returns:
+            What is done once an open transaction is rolled back; None is none open.
+        """
+        with self._lock:
+            self._ended = True
+            if not self._keeps_thread:
+                return None
+            self._cleaned = Future()
+            self._calls.put(None)
+            return self._cleaned
+
+    def submit(
+        self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Future[T]:
+        """Call a function in a thread, after those that were given before."""
+        future: Future[T] = Future()
+        with self._lock:
+            if self._ended:
+                raise RuntimeError("the attempt that this call is of has ended")
+            self._calls.put((future, partial(function, *args, **kwargs)))
+            self._undone += 1
+            is_first = self._undone == 1 and not self._keeps_thread
+        if is_first:
+            self._threads.serve(self)
+        return future
+
+    def serve(self) -> None:
+        """Do one call, and those after it in its transaction; in a thread."""
+        with HandlerConnections() as connections:
+            while (call := self._calls.get()) is not None:
+                _do(*call)
+                if not self._keep_thread():
+                    break
+        self.left_open += connections.left_open
+        with self._lock:
+            cleaned, goes_on = self._cleaned, self._goes_on
+            self._cleaned, self._goes_on = None, False
+        if cleaned:
+            cleaned.set_result(None)
+        if goes_on:
+            self._threads.serve(self)
+
+    def _keep_thread(self) -> bool:
+        """Note the end of a call; return whether the next one needs this thread."""
+        is_open = is_in_transaction()
+        with self._lock:
+            self._undone -= 1
+            # Whoever has seen that it was kept has sent the end of it.
+            self._keeps_thread = is_open and (self._keeps_thread or not self._ended)
+            self._goes_on = not self._keeps_thread and self._undone > 0
+            return self._keeps_thread
+
+
+def _do(future: Future[Any], call: Callable[[], Any]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        future.set_result(call())
+    except BaseException as error:  # noqa: BLE001 - for the handler that waits for it
+        future.set_exception(error)

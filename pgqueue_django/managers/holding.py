@@ -61,6 +61,31 @@ class HolderVerbs(SessionManager):
         statement = sql.CLAIM_WAITING if for_update_wait else sql.CLAIM
         return self._claim(statement, queue, **values)
 
+    def claim_tasks(
+        self,
+        queue: str,
+        *,
+        tasks: Sequence[str],
+        depth: int,
+        limit: int,
+        worker: str,
+        lease: float,
+    ) -> list[Attempt]:
+        """Take due jobs of some tasks only.
+
+        Args: as in ``claim``, and ``tasks``, their names; ``depth``, how many jobs to
+            look at, from the head of the queue.
+        """
+        return self._claim(
+            sql.CLAIM_TASKS,
+            queue,
+            limit=limit,
+            worker=worker,
+            lease=lease,
+            tasks=list(tasks),
+            depth=depth,
+        )
+
     def claim_unserved(
         self, queue: str, *, tasks: Sequence[str], limit: int, worker: str, lease: float
     ) -> list[Attempt]:

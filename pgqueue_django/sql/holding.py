@@ -63,6 +63,28 @@ WITH candidate AS MATERIALIZED (
     FOR UPDATE SKIP LOCKED
 )"""
 
+# Of the head only: a walk past all jobs of other tasks could be as long as the backlog.
+# One by one, as a sort would lock them all. LIKE: as in SET_ASIDE.
+_TASKS_CANDIDATES: Final[LiteralString] = """
+WITH head AS MATERIALIZED (
+    SELECT id, task
+    FROM pgqueue_job
+    WHERE queue = %(queue)s AND state = 'queued'
+    ORDER BY priority DESC, run_at, id
+    LIMIT (SELECT %(depth)s::bigint)
+), candidate AS MATERIALIZED (
+    SELECT job.id
+    FROM head
+    CROSS JOIN LATERAL (
+        SELECT id
+        FROM pgqueue_job
+        WHERE id = head.id AND queue = %(queue)s AND state LIKE 'queued'
+        FOR UPDATE SKIP LOCKED
+    ) AS job
+    WHERE head.task = ANY(%(tasks)s::text[])
+    LIMIT (SELECT %(limit)s::bigint)
+)"""
+
 # Task by task, oldest first: jobs set aside have lost their place, and a sort of them
 # all would cost more with each one.
 _UNSERVED_CANDIDATES: Final[LiteralString] = """
@@ -116,6 +138,10 @@ CLAIM_ON: Final[LiteralString] = _CLAIM_ON_CANDIDATES + _CLAIM_CANDIDATE_ROWS
 
 # CLAIM that waits for locked rows: only to measure what SKIP LOCKED saves.
 CLAIM_WAITING: Final[LiteralString] = CLAIM.replace(" SKIP LOCKED", "")
+
+# CLAIM of some tasks only. Params: those of CLAIM, tasks, and depth (jobs to look at
+# from the head). Rows, Locks, Index: as CLAIM.
+CLAIM_TASKS: Final[LiteralString] = _TASKS_CANDIDATES + _CLAIM_CANDIDATE_ROWS
 
 # CLAIM of jobs that were set aside, by a worker that knows their tasks.
 # Params: those of CLAIM, and tasks. Rows, Locks: as CLAIM. Index: unserved.

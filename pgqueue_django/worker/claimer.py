@@ -1,4 +1,4 @@
-"""Takes due jobs for free threads."""
+"""Takes due jobs for free threads, and free slots of the event loop."""
 
 from collections.abc import Callable, Iterable
 from threading import Lock
@@ -13,7 +13,8 @@ from pgqueue_django.registry import registry
 from pgqueue_django.worker.leases import Leases
 from pgqueue_django.worker.options import Queues
 from pgqueue_django.worker.patience import Patience
-from pgqueue_django.worker.places import QueuePlace
+from pgqueue_django.worker.places import QueuePlace, Throttle
+from pgqueue_django.worker.pools import Room
 
 # Time between two looks for jobs that other workers set aside (seconds).
 _UNSERVED_INTERVAL = 20.0
@@ -25,6 +26,10 @@ _FEW = 3
 # How soon to look for room again when there was none (seconds); no query is made.
 _NO_ROOM_WAIT = 0.1
 
+# How many jobs at the head of a queue are looked at for some tasks' only: a millisecond
+# or two, and more than threads begin in the time of a few looks.
+_TASKS_DEPTH = 1_000
+
 # How many jobs at the head of a queue are looked at for unknown tasks at once.
 _ASIDE_DEPTH = 5_000
 
@@ -33,7 +38,8 @@ class Claimer:
     """Claims as many jobs as there is room for, where there may be some.
 
     A queue is *open* while it may have due jobs: after a hint, at each poll, and as
-    long as claims from it come back full.
+    long as claims from it come back full. It is *half open* while it may have due jobs,
+    but none of those tasks for which alone there was room.
 
     Args:
         session: The claimer's own.
@@ -42,8 +48,8 @@ class Claimer:
         identity: The worker's.
         lease: Length of a lease (seconds).
         pace: When to look without a reason.
-        room: Returns how many jobs may be taken now.
-        dispatch: Takes the claimed attempts.
+        room: Returns what may be taken now.
+        dispatch: Takes the claimed attempts, and whether they came of all tasks.
     """
 
     name = "claimer"
@@ -57,8 +63,8 @@ class Claimer:
         identity: str,
         lease: float,
         pace: Pace,
-        room: Callable[[], int],
-        dispatch: Callable[[list[Attempt]], None],
+        room: Callable[[], Room],
+        dispatch: Callable[[list[Attempt], bool], None],
     ) -> None:
         self._session = session
         self._jobs = Job.objects.on(session)
@@ -75,18 +81,21 @@ class Claimer:
         self._heard: set[str] = set()
         self._patience = Patience()
         self._places = {queue: QueuePlace() for queue in queues.names}
+        self._half_open: set[str] = set()
+        self._looked_for: tuple[str, ...] | None = None
+        self._throttles = {queue: Throttle() for queue in queues.names}
         self._next_unserved = 0.0
         self._looking = False
 
     @property
     def any_open(self) -> bool:
         """Whether any queue may have due jobs."""
-        return bool(self._open)
+        return bool(self._open or self._half_open)
 
     @property
     def all_empty(self) -> bool:
         """Whether the last look is over, and found no due job in any queue."""
-        return not self._open and not self._looking
+        return not self.any_open and not self._looking
 
     def hint(self, queues: Iterable[str]) -> bool:
         """Note that queues may have due jobs; return whether one is served here."""
@@ -126,30 +135,44 @@ class Claimer:
         self._poll()
         in_vain = 0
         for queue in self._queues.order():
-            if self._room() <= 0:
+            room = self._room()
+            if room.jobs <= 0:
                 break
+            self._open_for(room)
             if self._close(queue):
-                in_vain = 0 if self._claim(queue) else in_vain + 1
+                claimed = self._claim(queue, room)
+                in_vain = 0 if claimed else in_vain + 1
             if in_vain == _FEW:
                 self._narrow()
         until_poll = self._pace.left
-        if not self._open:
+        if not self.any_open:
             return until_poll
-        if self._room() > 0:
-            return max(0.0, min(until_poll, *map(self._time_left, tuple(self._open))))
-        # Room comes back without a word when outcomes are recorded or leases renewed.
-        return min(_NO_ROOM_WAIT, until_poll)
+        room = self._room()
+        if room.jobs <= 0:
+            # It comes back without a word when outcomes are recorded or leases renewed.
+            return min(_NO_ROOM_WAIT, until_poll)
+        self._open_for(room)
+        waits = map(self._time_left, tuple(self._open))
+        return max(0.0, min([until_poll, *waits]))
 
     def _poll(self) -> None:
         now = monotonic()
         if self._pace.left <= 0:
             self._pace.looked()
             self.hint(self._due_queues())
-        if now >= self._next_unserved and self._room() > 0:
+        if now >= self._next_unserved and self._room().jobs > 0:
             self._next_unserved = now + _UNSERVED_INTERVAL
             names = self._queues.order()
             for queue in self._jobs.unserved_queues(names, tasks=registry.names()):
                 self._claim_unserved(queue)
+
+    def _open_for(self, room: Room) -> None:
+        """Open what is half open, if there is room for other tasks now."""
+        if room.tasks != self._looked_for:
+            self._looked_for = room.tasks
+            with self._lock:
+                self._open |= self._half_open
+                self._half_open.clear()
 
     def _narrow(self) -> None:
         """Ask which of the open queues have due jobs, and close the others."""
@@ -178,8 +201,10 @@ class Claimer:
                 self._wait.pop(queue, None)
         return was_open
 
-    def _claim(self, queue: str) -> int:
+    def _claim(self, queue: str, room: Room) -> int:
         """Claim from a queue; return how many jobs came."""
+        if room.tasks is not None:
+            return self._claim_tasks(queue, room.jobs, room.tasks)
         here, claimed = self._places[queue], 0
         if not here.head_is_due:
             claimed = self._claim_from(queue, here.place)
@@ -199,18 +224,45 @@ class Claimer:
         Returns how many jobs came.
         """
         room = self._room()
-        if room <= 0:
+        if room.jobs <= 0 or room.tasks is not None:
             self.hint([queue])
             return 0
         since = monotonic()
         claimed = self._jobs.claim(
-            queue, limit=room, worker=self._identity, lease=self._lease, after=place
+            queue,
+            limit=room.jobs,
+            worker=self._identity,
+            lease=self._lease,
+            after=place,
         )
         self._places[queue].moved(claimed)
         self._learn(queue, found=bool(claimed))
-        self._take(queue, claimed, since)
-        if len(claimed) == room:
+        self._take(queue, claimed, since, mixed=True)
+        if len(claimed) == room.jobs:
             self.hint([queue])
+        return len(claimed)
+
+    def _claim_tasks(self, queue: str, limit: int, tasks: tuple[str, ...]) -> int:
+        """Claim jobs of some tasks, and leave the queue half open for the others."""
+        throttle = self._throttles[queue]
+        if throttle.wait > 0:
+            self._reopen(queue, throttle.wait)
+            return 0
+        since = monotonic()
+        claimed = self._jobs.claim_tasks(
+            queue,
+            tasks=tasks,
+            depth=_TASKS_DEPTH,
+            limit=limit,
+            worker=self._identity,
+            lease=self._lease,
+        )
+        throttle.looked(since)
+        self._take(queue, claimed, since, mixed=False)
+        if len(claimed) == limit:
+            self.hint([queue])
+        with self._lock:
+            self._half_open.add(queue)
         return len(claimed)
 
     def _learn(self, queue: str, *, found: bool) -> None:
@@ -229,25 +281,27 @@ class Claimer:
 
     def _claim_unserved(self, queue: str) -> None:
         room = self._room()
-        if room <= 0:
+        if room.jobs <= 0:
             return
         since = monotonic()
         claimed = self._jobs.claim_unserved(
             queue,
-            tasks=registry.names(),
-            limit=room,
+            tasks=registry.names() if room.tasks is None else room.tasks,
+            limit=room.jobs,
             worker=self._identity,
             lease=self._lease,
         )
-        if len(claimed) == room:
+        if len(claimed) == room.jobs:
             self._next_unserved = since
-        self._take(queue, claimed, since)
+        self._take(queue, claimed, since, mixed=False)
 
-    def _take(self, queue: str, claimed: list[Attempt], since: float) -> None:
+    def _take(
+        self, queue: str, claimed: list[Attempt], since: float, *, mixed: bool
+    ) -> None:
         known = [attempt for attempt in claimed if registry.find(attempt.task)]
         if known:
             self._leases.add(known, since)
-            self._dispatch(known)
+            self._dispatch(known, mixed)
         if len(known) < len(claimed):
             self._set_aside(queue, [a for a in claimed if not registry.find(a.task)])
 

@@ -39,9 +39,9 @@ T = TypeVar("T")
 _is_async = lru_cache(maxsize=1_024)(iscoroutinefunction)
 
 
-def is_async(attempt: Attempt) -> bool:
-    """Tell whether the handler of an attempt is to run on an event loop."""
-    task = registry.find(attempt.task)
+def is_async(name: str) -> bool:
+    """Tell whether the handler of a task is to run on an event loop."""
+    task = registry.declared(name)
     return task is not None and _is_async(task.func)
 
 
@@ -75,7 +75,7 @@ class Executor:
             An async handler runs on a loop of its own here; what it calls by
             ``sync_to_async``, in this thread.
         """
-        if is_async(attempt):
+        if is_async(attempt.task):
             return async_to_sync(self.run_async)(attempt, lease)
         run = _Run.of(attempt, lease)
         if run is None:

@@ -27,7 +27,7 @@ from pgqueue_django.pace import Pace
 from pgqueue_django.worker.async_pool import AsyncPool
 from pgqueue_django.worker.claimer import Claimer
 from pgqueue_django.worker.completer import Completer
-from pgqueue_django.worker.executor import Executor, is_async
+from pgqueue_django.worker.executor import Executor
 from pgqueue_django.worker.heartbeat import Heartbeat
 from pgqueue_django.worker.held import Notes
 from pgqueue_django.worker.lanes import Lanes
@@ -35,7 +35,7 @@ from pgqueue_django.worker.leases import Lease, Leases
 from pgqueue_django.worker.listener import ECHO, Listener
 from pgqueue_django.worker.loop import FORERUNNER, Alone, Loop, Turns
 from pgqueue_django.worker.options import WorkerOptions
-from pgqueue_django.worker.pools import Pools
+from pgqueue_django.worker.pools import NO_ROOM, Pools, Room
 from pgqueue_django.worker.presence import Presence
 from pgqueue_django.worker.sync_calls import Line, SyncCalls
 from pgqueue_django.worker.thread_pool import ThreadPool
@@ -133,7 +133,7 @@ class Parts:
             self._room_made,
             self._sync_calls.stop,
         )
-        return Pools(threads, loop, is_async)
+        return Pools(threads, loop)
 
     def _make_completers(self) -> Lanes:
         configured = get_settings()
@@ -200,19 +200,21 @@ class Parts:
 
     # --- join -------------------------------------------------------------------------
 
-    def _room(self) -> int:
-        """Return how many jobs may be claimed now."""
+    def _room(self) -> Room:
+        """Return what may be claimed now."""
         if not self._claiming or self._heartbeat_loop.recovery.failing_since:
-            return 0
+            return NO_ROOM
         if self.completer.full:
-            return 0
+            return NO_ROOM
+        room = self.pools.room
         if self._options.max_jobs is None:
-            return self.pools.room
-        return min(self.pools.room, self._options.max_jobs - self.pools.taken)
+            return room
+        left = self._options.max_jobs - self.pools.taken
+        return room._replace(jobs=min(room.jobs, left))
 
-    def _dispatch(self, attempts: list[Attempt]) -> None:
+    def _dispatch(self, attempts: list[Attempt], mixed: bool) -> None:  # noqa: FBT001
         if self._claiming:
-            self.pools.submit(attempts)
+            self.pools.submit(attempts, mixed=mixed)
         else:
             self.release(attempts)
 

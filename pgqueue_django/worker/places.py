@@ -18,13 +18,31 @@ _HEAD_INTERVAL = 1.0
 _HEAD_SHARE = 0.1
 
 
+class Throttle:
+    """Keeps looks of one kind to a share of the time."""
+
+    def __init__(self) -> None:
+        self._allowed = 0.0
+
+    def looked(self, since: float) -> None:
+        """Note a look that began at ``since`` (monotonic)."""
+        now = monotonic()
+        wait = (now - since) * (1 / _HEAD_SHARE - 1)
+        self._allowed = now + min(wait, _HEAD_INTERVAL)
+
+    @property
+    def wait(self) -> float:
+        """Seconds until the next look may be afforded; 0 or less is now."""
+        return self._allowed - monotonic()
+
+
 class QueuePlace:
     """The place in one queue, and when to look from its head again."""
 
     def __init__(self) -> None:
         self.place: Place | None = None
         self._head_due = 0.0
-        self._head_allowed = 0.0
+        self._throttle = Throttle()
 
     def moved(self, claimed: list[Attempt]) -> None:
         """Go on after what was claimed."""
@@ -33,10 +51,8 @@ class QueuePlace:
 
     def looked_from_head(self, since: float) -> None:
         """Note a look from the head that began at ``since`` (monotonic)."""
-        now = monotonic()
-        self._head_due = now + _HEAD_INTERVAL
-        wait = (now - since) * (1 / _HEAD_SHARE - 1)
-        self._head_allowed = now + min(wait, _HEAD_INTERVAL)
+        self._head_due = monotonic() + _HEAD_INTERVAL
+        self._throttle.looked(since)
 
     @property
     def head_is_due(self) -> bool:
@@ -46,4 +62,4 @@ class QueuePlace:
     @property
     def wait_for_head(self) -> float:
         """Seconds until a look from the head may be afforded; 0 or less is now."""
-        return self._head_allowed - monotonic()
+        return self._throttle.wait

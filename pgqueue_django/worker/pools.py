@@ -1,12 +1,25 @@
 """Where attempts run: sync handlers on threads, async ones on the event loop."""
 
-from collections.abc import Callable
 from math import inf
 from time import monotonic
+from typing import Final, NamedTuple
 
 from pgqueue_django.attempts import Attempt
+from pgqueue_django.registry import registry
 from pgqueue_django.worker.async_pool import AsyncPool
+from pgqueue_django.worker.executor import is_async
+from pgqueue_django.worker.slots import Slots
 from pgqueue_django.worker.thread_pool import ThreadPool
+
+
+class Room(NamedTuple):
+    """How many jobs to take, and of which tasks; None is all."""
+
+    jobs: int
+    tasks: tuple[str, ...] | None = None
+
+
+NO_ROOM: Final = Room(0)
 
 
 class Pools:
@@ -15,18 +28,11 @@ class Pools:
     Args:
         threads: For sync handlers.
         loop: For async handlers.
-        is_async: Tells whether an attempt's handler is async.
     """
 
-    def __init__(
-        self,
-        threads: ThreadPool,
-        loop: AsyncPool,
-        is_async: Callable[[Attempt], bool],
-    ) -> None:
+    def __init__(self, threads: ThreadPool, loop: AsyncPool) -> None:
         self.threads = threads
         self.loop = loop
-        self._is_async = is_async
         self._all = (threads, loop)
         self._async_share = 0.0
 
@@ -35,16 +41,24 @@ class Pools:
         self.threads.start()
 
     @property
-    def room(self) -> int:
-        """How many more attempts to take now, of a mixture like that of the last ones.
+    def room(self) -> Room:
+        """What to take now.
 
         Nobody knows which kinds a claim will bring: so many that, by the last claims,
-        neither pool gets more than it has room for.
+        neither pool gets more than it has room for. While one of them has none, jobs of
+        the other kind only; nothing, if it is a matter of a moment.
         """
+        for_threads, for_loop = self.threads.room, self.loop.room
+        if not for_threads and not for_loop:
+            return NO_ROOM
+        if not for_threads:
+            return _only(for_loop, self.threads, of_async=True)
+        if not for_loop:
+            return _only(for_threads, self.loop, of_async=False)
         share = self._async_share
-        for_threads = self.threads.room / (1 - share) if share < 1 else inf
-        for_loop = self.loop.room / share if share else inf
-        return int(min(for_threads, for_loop))
+        by_threads = for_threads / (1 - share) if share < 1 else inf
+        by_loop = for_loop / share if share else inf
+        return Room(int(min(by_threads, by_loop)))
 
     @property
     def idle(self) -> bool:
@@ -66,16 +80,24 @@ class Pools:
         """Whether all threads run."""
         return all(pool.whole for pool in self._all)
 
-    def submit(self, attempts: list[Attempt]) -> None:
-        """Run attempts, in order, as soon as there are slots for them."""
-        for_loop = [attempt for attempt in attempts if self._is_async(attempt)]
-        self._async_share += (len(for_loop) / len(attempts) - self._async_share) / 2
+    def submit(self, attempts: list[Attempt], *, mixed: bool) -> None:
+        """Run attempts, in order, as soon as there are slots for them.
+
+        Args:
+            attempts: What to run.
+            mixed: Whether they came as the queue has them, of all tasks.
+        """
+        for_loop = [attempt for attempt in attempts if is_async(attempt.task)]
+        if mixed:
+            share = len(for_loop) / len(attempts)
+            self._async_share += (share - self._async_share) / 2
         if for_loop:
             self.loop.submit(for_loop)
         if len(for_loop) < len(attempts):
-            self.threads.submit(
-                [attempt for attempt in attempts if not self._is_async(attempt)]
-            )
+            others = attempts
+            if for_loop:
+                others = [one for one in attempts if not is_async(one.task)]
+            self.threads.submit(others)
 
     def take_back_stalled(self) -> list[Attempt]:
         """Return attempts that wait for jobs that turned out slow."""
@@ -105,4 +127,13 @@ class Pools:
         return all(ended)
 
     def _of(self, attempt: Attempt) -> ThreadPool | AsyncPool:
-        return self.loop if self._is_async(attempt) else self.threads
+        return self.loop if is_async(attempt.task) else self.threads
+
+
+def _only(jobs: int, other: Slots, *, of_async: bool) -> Room:
+    """Return room for one kind only, while the pool of the other has none."""
+    if other.room_is_near:
+        return NO_ROOM
+    names = registry.names()
+    tasks = tuple(name for name in names if is_async(name) == of_async)
+    return Room(jobs, tasks) if tasks else NO_ROOM

@@ -44,6 +44,11 @@ class Slots:
         return max(0, self.size + ahead - self._occupied)
 
     @property
+    def room_is_near(self) -> bool:
+        """Whether there will be room in a moment, as the jobs here are short."""
+        return self._prefetch.size > 0
+
+    @property
     def idle(self) -> bool:
         """Whether nothing waits, and nothing runs but what was given up."""
         return self._occupied == self._given_up

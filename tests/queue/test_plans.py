@@ -98,6 +98,7 @@ STATEMENTS: dict[str, Statement] = {
     "CLAIM_ON": (holding.CLAIM_ON, CLAIM, {KEY, f"{TABLE}_claim"}),
     "DUE_QUEUES": (holding.DUE_QUEUES, CLAIM, {f"{TABLE}_claim"}),
     "UNSERVED_QUEUES": (holding.UNSERVED_QUEUES, CLAIM, {f"{TABLE}_unserved"}),
+    "CLAIM_TASKS": (holding.CLAIM_TASKS, CLAIM, {KEY, f"{TABLE}_claim"}),
     "CLAIM_UNSERVED": (holding.CLAIM_UNSERVED, CLAIM, {KEY, f"{TABLE}_unserved"}),
     "SET_ASIDE": (holding.SET_ASIDE, CLAIM, {KEY, f"{TABLE}_claim"}),
     **{

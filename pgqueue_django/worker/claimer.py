@@ -83,7 +83,7 @@ class Claimer:
         self._places = {queue: QueuePlace() for queue in queues.names}
         self._half_open: set[str] = set()
         self._looked_for: tuple[str, ...] | None = None
-        self._throttles = {queue: Throttle() for queue in queues.names}
+        self._throttle = Throttle()
         self._next_unserved = 0.0
         self._looking = False
 
@@ -133,17 +133,32 @@ class Claimer:
 
     def _look(self) -> float:
         self._poll()
+        room = self._room()
+        self._open_for(room)
+        if room.tasks is None:
+            self._go_round(None)
+        elif self._throttle.wait <= 0:
+            since = monotonic()
+            self._go_round(room.tasks)
+            self._throttle.looked(since)
+        return self._time_to_next()
+
+    def _go_round(self, tasks: tuple[str, ...] | None) -> None:
+        """Claim from one queue after the other, while there is room for these tasks."""
         in_vain = 0
         for queue in self._queues.order():
             room = self._room()
-            if room.jobs <= 0:
+            # For other tasks all begins anew: the queues have an order for each kind.
+            if room.jobs <= 0 or room.tasks != tasks:
                 break
-            self._open_for(room)
             if self._close(queue):
                 claimed = self._claim(queue, room)
                 in_vain = 0 if claimed else in_vain + 1
             if in_vain == _FEW:
+                in_vain = 0
                 self._narrow()
+
+    def _time_to_next(self) -> float:
         until_poll = self._pace.left
         if not self.any_open:
             return until_poll
@@ -152,8 +167,10 @@ class Claimer:
             # It comes back without a word when outcomes are recorded or leases renewed.
             return min(_NO_ROOM_WAIT, until_poll)
         self._open_for(room)
-        waits = map(self._time_left, tuple(self._open))
-        return max(0.0, min([until_poll, *waits]))
+        next_open = min(map(self._time_left, tuple(self._open)), default=until_poll)
+        if room.tasks is not None:
+            next_open = max(next_open, self._throttle.wait)
+        return max(0.0, min(until_poll, next_open))
 
     def _poll(self) -> None:
         now = monotonic()
@@ -168,7 +185,7 @@ class Claimer:
 
     def _open_for(self, room: Room) -> None:
         """Open what is half open, if there is room for other tasks now."""
-        if room.tasks != self._looked_for:
+        if room.jobs > 0 and room.tasks != self._looked_for:
             self._looked_for = room.tasks
             with self._lock:
                 self._open |= self._half_open
@@ -244,10 +261,6 @@ class Claimer:
 
     def _claim_tasks(self, queue: str, limit: int, tasks: tuple[str, ...]) -> int:
         """Claim jobs of some tasks, and leave the queue half open for the others."""
-        throttle = self._throttles[queue]
-        if throttle.wait > 0:
-            self._reopen(queue, throttle.wait)
-            return 0
         since = monotonic()
         claimed = self._jobs.claim_tasks(
             queue,
@@ -257,7 +270,6 @@ class Claimer:
             worker=self._identity,
             lease=self._lease,
         )
-        throttle.looked(since)
         self._take(queue, claimed, since, mixed=False)
         if len(claimed) == limit:
             self.hint([queue])

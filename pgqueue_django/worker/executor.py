@@ -4,7 +4,7 @@ from collections.abc import Callable, Coroutine
 from functools import lru_cache
 from inspect import iscoroutinefunction
 from types import TracebackType
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 from asgiref.sync import async_to_sync, sync_to_async
 
@@ -35,6 +35,17 @@ from pgqueue_django.worker.timeouts import TimeLimits
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class Aside(Protocol):
+    """What ``sync_to_async`` does."""
+
+    def __call__(
+        self, function: Callable[P, T], /
+    ) -> Callable[P, Coroutine[Any, Any, T]]:
+        """Return what awaits the function's end in another thread."""
+        ...
+
 
 _is_async = lru_cache(maxsize=1_024)(iscoroutinefunction)
 
@@ -91,30 +102,35 @@ class Executor:
             return run.failed(error, error.__traceback__)
         return run.ended(outcome)
 
-    async def run_async(self, attempt: Attempt, lease: Lease) -> Outcome:
+    async def run_async(
+        self, attempt: Attempt, lease: Lease, aside: Aside = sync_to_async
+    ) -> Outcome:
         """Run one attempt of an async handler on the running loop; see ``run``.
 
-        Concurrency:
-            What may use the database, as receivers of signals may, is called by
-            ``sync_to_async``. Where there are none, nothing leaves the loop.
+        Args:
+            attempt: What to run.
+            lease: As in ``run``.
+            aside: Lets a function be awaited that runs in another thread: what may use
+                the database, as receivers of signals may. Where there are none, nothing
+                leaves the loop.
         """
         run = _Run.of(attempt, lease)
         if run is None:
             return Released()
-        begin = sync_to_async(run.begin) if run.start_is_heard else _async(run.begin)
+        begin = aside(run.begin) if run.start_is_heard else _async(run.begin)
         if (unreadable := await begin()) is not None:
             return unreadable
         scope = self._scopes[_key(attempt)] = Scope(attempt, self._time_limits)
-        arguments = sync_to_async if run.task.takes_context else _async
+        arguments = aside if run.task.takes_context else _async
         try:
             args = await arguments(run.arguments)(self._notes)
             value = await scope.call(run.task.func, args, run.kwargs)
             outcome: Outcome = Succeeded(dump_result(value))
         except BaseException as error:  # noqa: BLE001 - as in run
-            return await sync_to_async(run.failed)(error, error.__traceback__)
+            return await aside(run.failed)(error, error.__traceback__)
         finally:
             del self._scopes[_key(attempt)]
-        ended = sync_to_async(run.ended) if run.success_is_heard else _async(run.ended)
+        ended = aside(run.ended) if run.success_is_heard else _async(run.ended)
         return await ended(outcome)
 
     def interrupt(self, attempt: Attempt, reason: type[BaseException]) -> bool:

@@ -2,9 +2,12 @@
 
 import os
 import socket
-from asyncio import to_thread, wrap_future
+from asyncio import wrap_future
+from collections.abc import Callable, Coroutine
 from time import monotonic
+from typing import Any, ParamSpec, TypeVar
 
+from asgiref.sync import sync_to_async
 from django.db import router
 
 from pgqueue_django import __version__, signals
@@ -41,6 +44,9 @@ from pgqueue_django.worker.sync_calls import Line, SyncCalls
 from pgqueue_django.worker.thread_pool import ThreadPool
 from pgqueue_django.worker.timeouts import TimeLimits
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 # With a commit for each outcome, so many are under way at the same time at most.
 _LANES = 16
 
@@ -70,7 +76,9 @@ class Parts:
         self.time_limits = TimeLimits()
         self._notes = Notes(self._session("notes"))
         self._executor = Executor(self.time_limits, self._notes)
-        self._sync_calls = SyncCalls(options.threads)
+        self._sync_calls = SyncCalls(options.threads, "pgqueue-async-call")
+        # Apart from those: no start or end is to wait for handlers' calls.
+        self._announcing = SyncCalls(options.threads, "pgqueue-async-signals")
         self.pools = self._make_pools()
         self.completer = self._make_completers()
         self._listener = self._make_listener() if get_settings().notify else None
@@ -131,7 +139,7 @@ class Parts:
             self._options.async_slots,
             self._run_async,
             self._room_made,
-            self._sync_calls.stop,
+            self._stop_async_threads,
         )
         return Pools(threads, loop)
 
@@ -232,13 +240,21 @@ class Parts:
         line = Line(self._sync_calls)
         line.open()
         try:
-            outcome = await self._executor.run_async(attempt, lease)
+            outcome = await self._executor.run_async(attempt, lease, self._aside)
         finally:
             if cleaned := line.close():
                 await wrap_future(cleaned)
         self._hand_over(attempt, outcome)
         if line.left_open:
-            await to_thread(self._report, attempt, line.left_open)
+            await self._aside(self._report)(attempt, line.left_open)
+
+    def _aside(self, function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+        executor: Any = self._announcing
+        return sync_to_async(function, thread_sensitive=False, executor=executor)
+
+    def _stop_async_threads(self) -> None:
+        self._sync_calls.stop()
+        self._announcing.stop()
 
     def _held(self, attempt: Attempt) -> Lease | None:
         """Return the lease of an attempt that is about to run, if it may."""

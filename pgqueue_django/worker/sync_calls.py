@@ -5,7 +5,7 @@ from concurrent.futures import Executor, Future
 from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext
 
@@ -18,34 +18,61 @@ from pgqueue_django.db.handler_connections import (
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_Call = tuple[Future[Any], Callable[[], Any]]
+
+class _Call(NamedTuple):
+    future: Future[Any]
+    function: Callable[[], Any]
+
+    def do(self) -> None:
+        if not self.future.set_running_or_notify_cancel():
+            return
+        try:
+            self.future.set_result(self.function())
+        except BaseException as error:  # noqa: BLE001 - for whoever waits for it
+            self.future.set_exception(error)
 
 
-class SyncCalls:
+class _Once(_Call):
+    def serve(self) -> None:
+        with HandlerConnections():
+            self.do()
+
+
+class SyncCalls(Executor):
     """A few threads, and so a few connections, shared by many async handlers.
 
-    Each attempt has a line of its own, whose calls run one at a time. The threads start
-    when they are needed.
+    Each attempt has a line of its own, whose calls run one at a time. What is given to
+    ``submit`` has none. The threads start when they are needed.
 
     Args:
         threads: How many at the most.
+        name: The beginning of their names.
     """
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, name: str) -> None:
         self._most = threads
+        self._name = name
         self._lock = Lock()
-        self._lines: SimpleQueue[Line | None] = SimpleQueue()
+        self._lines: SimpleQueue[Line | _Once | None] = SimpleQueue()
         self._all: list[Thread] = []
         self._idle = 0
 
-    def serve(self, line: "Line") -> None:
+    def submit(
+        self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Future[T]:
+        """Call a function in the next free thread."""
+        once = _Once(Future(), partial(function, *args, **kwargs))
+        self.serve(once)
+        return once.future
+
+    def serve(self, line: "Line | _Once") -> None:
         """Let the next free thread serve a line."""
         with self._lock:
             self._lines.put(line)
             if self._idle:
                 self._idle -= 1
             elif len(self._all) < self._most:
-                name = f"pgqueue-async-{len(self._all)}"
+                name = f"{self._name}-{len(self._all)}"
                 self._all.append(Thread(target=self._work, name=name, daemon=True))
                 self._all[-1].start()
 
@@ -61,7 +88,7 @@ class SyncCalls:
         finally:
             close_handler_connections()
 
-    def _next(self) -> "Line | None":
+    def _next(self) -> "Line | _Once | None":
         with self._lock:
             try:
                 return self._lines.get_nowait()
@@ -121,7 +148,7 @@ class Line(Executor):
         with self._lock:
             if self._ended:
                 raise RuntimeError("the attempt that this call is of has ended")
-            self._calls.put((future, partial(function, *args, **kwargs)))
+            self._calls.put(_Call(future, partial(function, *args, **kwargs)))
             self._undone += 1
             is_first = self._undone == 1 and not self._keeps_thread
         if is_first:
@@ -132,7 +159,7 @@ class Line(Executor):
         """Do one call, and those after it in its transaction; in a thread."""
         with HandlerConnections() as connections:
             while (call := self._calls.get()) is not None:
-                _do(*call)
+                call.do()
                 if not self._keep_thread():
                     break
         self.left_open += connections.left_open
@@ -153,12 +180,3 @@ class Line(Executor):
             self._keeps_thread = is_open and (self._keeps_thread or not self._ended)
             self._goes_on = not self._keeps_thread and self._undone > 0
             return self._keeps_thread
-
-
-def _do(future: Future[Any], call: Callable[[], Any]) -> None:
-    if not future.set_running_or_notify_cancel():
-        return
-    try:
-        future.set_result(call())
-    except BaseException as error:  # noqa: BLE001 - for the handler that waits for it
-        future.set_exception(error)

@@ -12,7 +12,10 @@ from asgiref.sync import sync_to_async
 from django.db import connection, transaction
 
 from pgqueue_django import JobContext, task
-from tests.worker.handlers import PATIENCE, gates, touch
+from tests.worker.handlers import PATIENCE, calls, gates, touch
+
+# asyncio itself keeps no task.
+outliving: list[asyncio.Task[None]] = []
 
 seen: ContextVar[str] = ContextVar("seen", default="nothing")
 
@@ -128,14 +131,6 @@ async def wait_for_stop(context: JobContext, gate: str) -> str:
     return "stopped early"
 
 
-@task
-async def hold(folder: str, name: str = "job") -> str:
-    touch(Path(folder, f"{name}.held-by-{os.getpid()}"))
-    while not Path(folder, f"{name}.go").exists():  # noqa: ASYNC110,ASYNC240
-        await asyncio.sleep(0.01)
-    return f"done by {os.getpid()}"
-
-
 # --- contexts -------------------------------------------------------------------------
 
 
@@ -171,10 +166,38 @@ async def backend(times: int = 1) -> list[Any]:
 
 
 @task
-async def backend_and_nap(seconds: float) -> list[Any]:
+async def backend_and_wait(gate: str) -> list[Any]:
     found = await sync_to_async(_backend)()
-    await asyncio.sleep(seconds)
-    return [found]
+    while not gates[gate].opened.is_set():  # noqa: ASYNC110 - it is a test
+        await asyncio.sleep(0.01)
+    return found
+
+
+@task
+async def fail_in_sql() -> None:
+    await sync_to_async(_execute)("SELECT no_such_column")
+
+
+@task
+async def wait_in_sync(gate: str) -> None:
+    def wait() -> None:
+        gates[gate].arrived.set()
+        assert gates[gate].opened.wait(PATIENCE)
+
+    await sync_to_async(wait)()
+
+
+@task
+async def call_after_the_end(gate: str) -> None:
+    async def outlive() -> None:
+        await asyncio.sleep(0.1)
+        try:
+            await sync_to_async(_backend)()
+        except RuntimeError as error:
+            calls.append(str(error))
+        gates[gate].left.set()
+
+    outliving.append(asyncio.create_task(outlive()))
 
 
 @task

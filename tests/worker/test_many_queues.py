@@ -4,6 +4,7 @@ import pytest
 
 from pgqueue_django.db import WorkerSession
 from pgqueue_django.sql import holding as sql
+from pgqueue_django.worker.claimer import Claimer
 from tests.worker import handlers
 from tests.worker.conftest import add, finished
 
@@ -36,6 +37,27 @@ def test_jobs_of_the_last_queue_are_found_after_a_few_looks_in_vain(
     assert {finished(id_).state for id_ in ids} == {"succeeded"}
     in_vain = [queue for queue, jobs in claims if queue != QUEUES[-1]]
     assert len(in_vain) <= 6
+
+
+def test_a_hint_for_all_during_a_look_costs_no_look_at_each(
+    start_worker, claims, monkeypatch
+):
+    """As the listener gives it when it begins to hear."""
+    narrow = Claimer._narrow
+    hinted: list[bool] = []
+
+    def narrow_and_hint(self):
+        narrow(self)
+        if not hinted:
+            hinted.append(self.hint(QUEUES))
+
+    monkeypatch.setattr(Claimer, "_narrow", narrow_and_hint)
+    ids = [add(handlers.noop, options={"queue": QUEUES[-1]}) for _ in range(3)]
+    start_worker(",".join(QUEUES), poll_interval=60)
+
+    assert {finished(id_).state for id_ in ids} == {"succeeded"}
+    assert hinted
+    assert len([queue for queue, jobs in claims if queue != QUEUES[-1]]) <= 9
 
 
 def test_all_queues_are_served_when_all_have_jobs(start_worker, claims):

@@ -107,12 +107,14 @@ class AsyncPool(Slots):
     # --- in the loop's thread ---------------------------------------------------------
 
     def _start(self) -> AbstractEventLoop:
-        self._loop = asyncio.new_event_loop()
-        self._thread = Thread(
-            target=self._serve, args=(self._loop,), name="pgqueue-async", daemon=True
+        loop = asyncio.new_event_loop()
+        thread = Thread(
+            target=self._serve, args=(loop,), name="pgqueue-async", daemon=True
         )
-        self._thread.start()
-        return self._loop
+        thread.start()
+        # Not before it is alive, or it would be taken for one that has ended.
+        self._loop, self._thread = loop, thread
+        return loop
 
     def _serve(self, loop: AbstractEventLoop) -> None:
         try:

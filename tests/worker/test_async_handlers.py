@@ -4,12 +4,14 @@ import threading
 
 import pytest
 
+from pgqueue_django.attempts import Attempt
 from pgqueue_django.exceptions import AttemptTimedOut, Cancel
 from pgqueue_django.worker import Worker
+from pgqueue_django.worker.async_pool import AsyncPool
 from tests import factories
 from tests.waiting import wait_until
 from tests.worker import async_handlers, handlers
-from tests.worker.conftest import WAIT, add, finished, in_state
+from tests.worker.conftest import WAIT, add, finished, in_state, unclaimed_attempt
 
 TIMED_OUT = "pgqueue_django.exceptions.AttemptTimedOut"
 
@@ -48,6 +50,28 @@ def test_a_worker_without_async_jobs_has_no_loop(start_worker):
     assert threads() == []
     finished(add(async_handlers.nothing))
     assert threads() == ["pgqueue-async"]
+
+
+def test_a_loop_that_is_about_to_start_is_not_taken_for_one_that_has_ended(monkeypatch):
+    async def run(_attempt: Attempt) -> None:
+        return None
+
+    pool = AsyncPool(1, run, lambda: None, lambda: None)
+    start, seen = threading.Thread.start, []
+
+    def look_and_start(self: threading.Thread) -> None:
+        seen.append(pool.whole)
+        start(self)
+
+    monkeypatch.setattr(threading.Thread, "start", look_and_start)
+    pool.submit([unclaimed_attempt()])
+    wait_until(lambda: pool.taken == 1 and pool.idle)
+
+    assert seen == [True]
+    assert pool.whole
+    pool.stop()
+    assert pool.join(WAIT)
+    assert not pool.whole
 
 
 def test_nothing_of_one_context_reaches_the_next(drain):

@@ -49,7 +49,7 @@ def test_a_worker_without_async_jobs_has_no_loop(start_worker):
     finished(add(handlers.noop))
     assert threads() == []
     finished(add(async_handlers.nothing))
-    assert threads() == ["pgqueue-async"]
+    assert "pgqueue-async" in threads()
 
 
 def test_a_loop_that_is_about_to_start_is_not_taken_for_one_that_has_ended(monkeypatch):

@@ -117,7 +117,7 @@ class Announcer:
 
     def started(self) -> None:
         """Announce that the handler is about to run."""
-        if hear_starts():
+        if _is_heard(task_started, logging.INFO):
             self._send(task_started, AttemptResult(self._task, self._id))
 
     def ended(self, outcome: Outcome) -> Outcome:
@@ -142,14 +142,14 @@ class Announcer:
         signal.send_robust(type(self._task.get_backend()), task_result=result)
 
 
-def hear_starts() -> bool:
-    """Tell whether anybody would hear of a start."""
-    return _is_heard(task_started, logging.INFO)
+def starts_have_receivers() -> bool:
+    """Tell whether anybody but the log would hear of a start."""
+    return len(task_started.receivers) > _OWN_RECEIVERS
 
 
-def hear_successes() -> bool:
-    """Tell whether anybody would hear of a success."""
-    return _is_heard(task_finished, logging.INFO)
+def ends_have_receivers() -> bool:
+    """Tell whether anybody but the log would hear of an end."""
+    return len(task_finished.receivers) > _OWN_RECEIVERS
 
 
 def _is_heard(signal: Signal, level: int) -> bool:

@@ -27,7 +27,11 @@ from pgqueue_django.registry import registry
 from pgqueue_django.serialization import dump_result, load_args, load_kwargs
 from pgqueue_django.specs import clean_delay
 from pgqueue_django.tasks import QueueTask, as_queue_task
-from pgqueue_django.worker.announcing import Announcer, hear_starts, hear_successes
+from pgqueue_django.worker.announcing import (
+    Announcer,
+    ends_have_receivers,
+    starts_have_receivers,
+)
 from pgqueue_django.worker.held import HeldJob, Notes
 from pgqueue_django.worker.leases import Lease
 from pgqueue_django.worker.scopes import Scope
@@ -111,13 +115,13 @@ class Executor:
             attempt: What to run.
             lease: As in ``run``.
             aside: Lets a function be awaited that runs in another thread: what may use
-                the database, as receivers of signals may. Where there are none, nothing
-                leaves the loop.
+                the database, as receivers of signals may. Where there are none but the
+                log, nothing leaves the loop.
         """
         run = _Run.of(attempt, lease)
         if run is None:
             return Released()
-        begin = aside(run.begin) if run.start_is_heard else _async(run.begin)
+        begin = aside(run.begin) if run.start_has_receivers else _async(run.begin)
         if (unreadable := await begin()) is not None:
             return unreadable
         scope = self._scopes[_key(attempt)] = Scope(attempt, self._time_limits)
@@ -130,7 +134,7 @@ class Executor:
             return await aside(run.failed)(error, error.__traceback__)
         finally:
             del self._scopes[_key(attempt)]
-        ended = aside(run.ended) if run.success_is_heard else _async(run.ended)
+        ended = aside(run.ended) if run.end_has_receivers else _async(run.ended)
         return await ended(outcome)
 
     def interrupt(self, attempt: Attempt, reason: type[BaseException]) -> bool:
@@ -178,14 +182,14 @@ class _Run:
         return cls(as_queue_task(found), attempt, lease) if found else None
 
     @property
-    def start_is_heard(self) -> bool:
+    def start_has_receivers(self) -> bool:
         """Whether anybody listens who may do whatever they like."""
-        return bool(signals.job_started.receivers) or hear_starts()
+        return bool(signals.job_started.receivers) or starts_have_receivers()
 
     @property
-    def success_is_heard(self) -> bool:
+    def end_has_receivers(self) -> bool:
         """Whether anybody listens who may do whatever they like."""
-        return self._lease.committed is not None or hear_successes()
+        return self._lease.committed is not None or ends_have_receivers()
 
     def begin(self) -> Outcome | None:
         """Decode and announce; return the end of what cannot be decoded."""

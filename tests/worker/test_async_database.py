@@ -1,6 +1,5 @@
 """The database in async handlers: few connections, and clean ones."""
 
-import logging
 import sys
 import threading
 from contextlib import ExitStack
@@ -9,7 +8,7 @@ import pytest
 from django.db import transaction
 
 from pgqueue_django import signals
-from pgqueue_django.compat import Task, task_finished, task_started
+from pgqueue_django.compat import task_finished, task_started
 from pgqueue_django.models import Job
 from tests import factories
 from tests.waiting import wait_until
@@ -154,11 +153,10 @@ def test_a_receiver_that_leaves_a_transaction_open_spoils_nothing(
     assert [job.result[0][4] for job in jobs] == [False] * 3
 
 
-def test_without_receivers_nothing_leaves_the_loop(start_worker):
-    logging.getLogger(Task.__module__.rpartition(".")[0]).setLevel("ERROR")
-    try:
-        start_worker(threads=1)
-        finished(add(async_handlers.nothing))
-        assert not [one for one in threading.enumerate() if "signals" in one.name]
-    finally:
-        logging.getLogger(Task.__module__.rpartition(".")[0]).setLevel("NOTSET")
+def test_without_receivers_nothing_leaves_the_loop(start_worker, caplog):
+    caplog.set_level("INFO")
+    start_worker(threads=1)
+    finished(add(async_handlers.nothing))
+    assert not [one for one in threading.enumerate() if "signals" in one.name]
+    (line,) = [one for one in caplog.records if "SUCCESSFUL" in one.getMessage()]
+    assert line.threadName == "pgqueue-async"

@@ -149,7 +149,7 @@ class AsyncPool(Slots):
 
     def _done(self, task: Task[None]) -> None:
         del self._running[task]
-        if self._waiting:
+        if self._waiting and not self._stopping:
             self._fill()
 
     def _answer(self) -> None:

@@ -23,19 +23,22 @@ class _Call(NamedTuple):
     future: Future[Any]
     function: Callable[[], Any]
 
-    def do(self) -> None:
+    def run(self) -> Callable[[], object]:
+        """Call the function; return what tells its end to whoever waits for it."""
         if not self.future.set_running_or_notify_cancel():
-            return
+            return bool
         try:
-            self.future.set_result(self.function())
+            value = self.function()
         except BaseException as error:  # noqa: BLE001 - for whoever waits for it
-            self.future.set_exception(error)
+            return partial(self.future.set_exception, error)
+        return partial(self.future.set_result, value)
 
 
 class _Once(_Call):
     def serve(self) -> None:
         with HandlerConnections():
-            self.do()
+            tell = self.run()
+        tell()
 
 
 class SyncCalls(Executor):
@@ -73,8 +76,9 @@ class SyncCalls(Executor):
                 self._idle -= 1
             elif len(self._all) < self._most:
                 name = f"{self._name}-{len(self._all)}"
-                self._all.append(Thread(target=self._work, name=name, daemon=True))
-                self._all[-1].start()
+                thread = Thread(target=self._work, name=name, daemon=True)
+                thread.start()
+                self._all.append(thread)
 
     def stop(self) -> None:
         """Let each thread end after the line that it serves."""
@@ -116,7 +120,6 @@ class Line(Executor):
         self._calls: SimpleQueue[_Call | None] = SimpleQueue()
         self._undone = 0
         self._keeps_thread = False
-        self._goes_on = False
         self._ended = False
         self._cleaned: Future[None] | None = None
         self._context = ThreadSensitiveContext()
@@ -157,26 +160,30 @@ class Line(Executor):
 
     def serve(self) -> None:
         """Do one call, and those after it in its transaction; in a thread."""
+        goes_on = False
         with HandlerConnections() as connections:
             while (call := self._calls.get()) is not None:
-                call.do()
-                if not self._keep_thread():
+                tell = call.run()
+                keeps_thread, goes_on = self._done()
+                tell()
+                if not keeps_thread:
                     break
-        self.left_open += connections.left_open
-        with self._lock:
-            cleaned, goes_on = self._cleaned, self._goes_on
-            self._cleaned, self._goes_on = None, False
-        if cleaned:
-            cleaned.set_result(None)
-        if goes_on:
+        if call is None and self._cleaned:
+            self.left_open = connections.left_open
+            self._cleaned.set_result(None)
+        elif goes_on:
             self._threads.serve(self)
 
-    def _keep_thread(self) -> bool:
-        """Note the end of a call; return whether the next one needs this thread."""
+    def _done(self) -> tuple[bool, bool]:
+        """Note the end of a call, before it is told.
+
+        Returns:
+            Whether the next call needs this thread, and if not, whether there is one.
+        """
         is_open = is_in_transaction()
         with self._lock:
             self._undone -= 1
-            # Whoever has seen that it was kept has sent the end of it.
-            self._keeps_thread = is_open and (self._keeps_thread or not self._ended)
-            self._goes_on = not self._keeps_thread and self._undone > 0
-            return self._keeps_thread
+            # Whoever has ended it while it was kept has sent the end of it.
+            if not self._ended:
+                self._keeps_thread = is_open
+            return self._keeps_thread, not self._keeps_thread and self._undone > 0

@@ -221,6 +221,11 @@ async def over_two_calls(other: str) -> list[Any]:
 
 
 @task
+async def leave_open_at_once() -> None:
+    await sync_to_async(transaction.atomic().__enter__)()
+
+
+@task
 async def leave_open() -> str:
     await sync_to_async(transaction.atomic().__enter__)()
     await sync_to_async(_execute)("UPDATE pgqueue_job SET priority = 99")

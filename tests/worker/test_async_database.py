@@ -62,9 +62,12 @@ def test_a_transaction_may_span_calls_and_nobody_else_is_in_it(start_worker):
     assert finished(other).result[0][2] is None
 
 
-def test_a_transaction_left_open_is_rolled_back_and_told(start_worker, heard):
+@pytest.mark.parametrize(
+    "task", [async_handlers.leave_open, async_handlers.leave_open_at_once]
+)
+def test_a_transaction_left_open_is_rolled_back_and_told(start_worker, heard, task):
     start_worker(threads=1)
-    id_ = add(async_handlers.leave_open)
+    id_ = add(task)
 
     job = finished(id_)
 

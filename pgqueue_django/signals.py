@@ -56,7 +56,8 @@ worker_broken = Signal()
 
 handler_stuck = Signal()
 """A handler did not end at its timeout, nor within the grace; its attempt is recorded
-as timed out, and its worker ends when its other jobs have. Arguments: attempt."""
+as timed out, and its worker ends when its other jobs have, or was killed by its
+supervisor, as nothing else could run in it. Arguments: attempt."""
 
 event_loop_blocked = Signal()
 """A worker's event loop has not gone on for a second, once for each time. Arguments:

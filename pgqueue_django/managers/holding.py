@@ -198,6 +198,11 @@ class HolderVerbs(SessionManager):
         given = _arrays(attempt.queue, [Write(attempt)])
         return bool(self.session.rows(sql.STILL_HELD, given))
 
+    def find_held(self, id_: int, token: str) -> Attempt | None:
+        """Return the attempt that holds a job by this token; None if none does."""
+        rows = self.session.rows(sql.FIND_HELD, {"id": id_, "token": token})
+        return Attempt(*rows[0]) if rows else None
+
     def lock(self, attempt: Attempt) -> bool:
         """Lock a held job until the transaction ends; False when the lease is lost.
 

@@ -4,7 +4,7 @@
 transaction. ``Job.objects.on(session)`` is the same on a worker's own connection.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import LiteralString, NamedTuple
 
 from pgqueue_django.managers import pruning
@@ -78,6 +78,27 @@ class JobManager(ProducerVerbs, HolderVerbs):
         return self._lose_leases(
             sql.REAP_DEAD_WORKER, worker=worker, reason="worker process died"
         )
+
+    def release_dead_worker(self, worker: str, *, besides: Sequence[int]) -> int:
+        """Give back at once what a worker held that was killed for other jobs.
+
+        Their attempts are given back too: the jobs have not caused the death.
+
+        Args:
+            worker: The worker's identity.
+            besides: Ids of those other jobs.
+
+        Returns:
+            How many went back.
+
+        Concurrency:
+            Skips rows that others have locked.
+        """
+        session = self.session
+        values = {"worker": worker, "besides": list(besides)}
+        rows = session.rows(sql.RELEASE_DEAD_WORKER, values)
+        self._hint_due(session, {queue for (queue,) in rows})
+        return len(rows)
 
     def _lose_leases(self, statement: LiteralString, **values: object) -> list[Reaped]:
         session = self.session

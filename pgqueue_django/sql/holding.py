@@ -323,6 +323,15 @@ JOIN pgqueue_job AS job
     ON job.queue = %(queue)s AND job.id = given.id AND job.lease_token = given.token
 """
 
+# Params: id, token. Rows: one if the job is held by this token: the attempt, as a claim
+# gives it. Locks: none. Index: key.
+FIND_HELD: Final[LiteralString] = """
+SELECT queue, id, lease_token::text, task, args::text, kwargs::text, attempts,
+    max_attempts, timeout_seconds, priority, run_at
+FROM pgqueue_job
+WHERE id = %(id)s AND lease_token = %(token)s::uuid
+"""
+
 # Params: queue, id, token. Rows: one if the caller still holds the job. Locks: the row,
 # after whoever has it. Index: key.
 LOCK_HELD: Final[LiteralString] = """

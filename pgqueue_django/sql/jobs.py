@@ -152,6 +152,30 @@ WITH lost AS MATERIALIZED (
     + _LOSE_LEASE
 )
 
+# Params: worker (identity), besides (ids). Rows: the queues of jobs that are back at
+# their old places, with the attempt given back. Locks, Index: as REAP. For a supervisor
+# that has killed the worker on account of the jobs that are left out.
+RELEASE_DEAD_WORKER: Final[LiteralString] = (
+    """
+WITH innocent AS MATERIALIZED (
+    SELECT id
+    FROM pgqueue_job
+    WHERE state = 'running' AND worker = %(worker)s
+        AND id <> ALL(%(besides)s::bigint[])
+    ORDER BY queue, id
+    FOR UPDATE SKIP LOCKED
+)
+UPDATE pgqueue_job AS job
+SET state = 'queued',"""
+    + _parts.GIVE_LEASE_UP
+    + """
+    attempts = greatest(job.attempts - 1, 0),
+    worker = ''
+WHERE job.id = ANY(ARRAY(SELECT id FROM innocent))
+RETURNING job.queue
+"""
+)
+
 # Params: ids. Rows: ids now cancelled. Locks: the rows, waiting for each in the order
 # of ids: a person's word must not get lost because a heartbeat has the row just then.
 # Index: key.

@@ -28,6 +28,7 @@ from pgqueue_django.notifications import HEARING_FACTOR
 from pgqueue_django.outcomes import Outcome, Released
 from pgqueue_django.pace import Pace
 from pgqueue_django.worker.async_pool import AsyncPool
+from pgqueue_django.worker.board import Board
 from pgqueue_django.worker.claimer import Claimer
 from pgqueue_django.worker.completer import Completer
 from pgqueue_django.worker.executor import Executor
@@ -64,16 +65,19 @@ class Parts:
     Args:
         options: The worker's.
         identity: The worker's.
+        board: What its supervisor looks at, if it has one.
     """
 
-    def __init__(self, options: WorkerOptions, identity: str) -> None:
+    def __init__(
+        self, options: WorkerOptions, identity: str, board: Board | None = None
+    ) -> None:
         self._options = options
         self._identity = identity
         self._sessions: list[WorkerSession] = []
         self._claiming = True
         self._stopped = False
         self.leases = Leases(options.lease)
-        self.time_limits = TimeLimits()
+        self.time_limits = TimeLimits(board)
         self._notes = Notes(self._session("notes"))
         self._executor = Executor(self.time_limits, self._notes)
         self._sync_calls = SyncCalls(options.threads, "pgqueue-async-call")

@@ -4,7 +4,7 @@ import os
 import signal
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Event
 from time import monotonic
 
@@ -14,7 +14,10 @@ from pgqueue_django import signals
 from pgqueue_django.backoff import Backoff
 from pgqueue_django.db import Session
 from pgqueue_django.models import Job
+from pgqueue_django.worker.aftermath import Recorder
+from pgqueue_django.worker.board import Board
 from pgqueue_django.worker.exits import BROKEN, OK, STUCK, leave
+from pgqueue_django.worker.guard import Finding, Guard
 from pgqueue_django.worker.stop_signals import STOP_SIGNALS, stop_signals_go_to
 from pgqueue_django.worker.worker import Worker
 
@@ -44,7 +47,10 @@ _LOOKS = 10
 class _Child:
     pid: int
     identity: str
-    started: float
+    guard: Guard
+    started: float = field(default_factory=monotonic)
+    finding: Finding | None = None
+    """Why it was killed, if a handler of its could not be ended otherwise."""
 
 
 @dataclass(slots=True)
@@ -52,6 +58,7 @@ class _Abandoned:
     """What is left to do for the jobs of a dead child."""
 
     looks: int
+    recorder: Recorder | None = None
     tries: int = _GIVE_UP_TRIES
 
 
@@ -100,6 +107,7 @@ class Supervisor:
             while self._children or self._starts or self._abandoned:
                 self._start_due()
                 self._pass_signals_on()
+                self._kill_silent()
                 self._bury_dead()
                 self._give_abandoned_up()
                 self._kill_late()
@@ -135,6 +143,7 @@ class Supervisor:
     def _start(self) -> None:
         worker = self._make_worker()
         worker.supervisor_pid = os.getpid()
+        worker.board = Board()
         # Blocked until the child has its own handlers, so that no signal is lost.
         signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         pid = os.fork()
@@ -142,7 +151,14 @@ class Supervisor:
             _live(worker)
         worker.name_after(pid)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
-        self._children[pid] = _Child(pid, worker.identity, monotonic())
+        self._children[pid] = _Child(pid, worker.identity, Guard(pid, worker.board))
+
+    def _kill_silent(self) -> None:
+        """End what has a handler past its limit, and cannot end that itself."""
+        for child in self._children.values():
+            if child.finding is None and (finding := child.guard.look()):
+                child.finding = finding
+                os.kill(child.pid, signal.SIGKILL)
 
     def _bury_dead(self) -> None:
         for pid in list(self._children):
@@ -152,14 +168,22 @@ class Supervisor:
 
     def _bury(self, child: _Child, code: int) -> None:
         if code != OK:
-            self._abandoned[child.identity] = _Abandoned(_LOOKS if code < 0 else 1)
+            self._abandon(child, code)
             signals.child_died.send_robust(
                 Supervisor, pid=child.pid, identity=child.identity, exit_code=code
             )
+        if child.finding:
+            code = STUCK
         if self._replace or (code == STUCK and self._deadline is None):
             self._starts.append(monotonic() + self._wait_after(child, code))
         elif code != OK:
             self._exit_code = max(self._exit_code, code if code > 0 else BROKEN)
+
+    def _abandon(self, child: _Child, code: int) -> None:
+        left = _Abandoned(_LOOKS if code < 0 else 1)
+        if child.finding:
+            left.recorder = Recorder(self._session, child.identity, child.finding)
+        self._abandoned[child.identity] = left
 
     def _wait_after(self, child: _Child, code: int) -> float:
         if code in (OK, STUCK) or monotonic() - child.started >= _WELL_AFTER:
@@ -174,6 +198,8 @@ class Supervisor:
     def _give_abandoned_up(self) -> None:
         """End at once the leases of children that are surely dead."""
         for identity, left in list(self._abandoned.items()):
+            if left.recorder and not left.recorder.ended():
+                continue
             left.tries -= 1
             try:
                 reaped = self._jobs.reap_dead_worker(identity)

@@ -4,12 +4,13 @@ import ctypes
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import inf
-from threading import Lock, get_ident
+from threading import Lock, get_ident, get_native_id
 from time import monotonic
 from typing import Final, ParamSpec, TypeVar
 
 from pgqueue_django.attempts import Attempt
 from pgqueue_django.exceptions import AttemptTimedOut
+from pgqueue_django.worker.board import Board
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -20,22 +21,27 @@ code that cleans up may do so, code that waits in C is given up."""
 
 
 class _Running:
-    __slots__ = ("attempt", "deadline", "fired", "thread")
+    __slots__ = ("attempt", "deadline", "fired", "place", "thread")
 
     def __init__(self, attempt: Attempt, seconds: float, thread: int | None) -> None:
         self.attempt = attempt
         self.deadline = monotonic() + seconds
         self.thread = thread
         self.fired = False
+        self.place: int | None = None
 
 
 class TimeLimits:
     """Handlers that run under a limit.
 
     ``enforce`` and ``give_up`` are to be called now and then.
+
+    Args:
+        board: Where a supervisor sees the limits, and that this process runs.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, board: Board | None = None) -> None:
+        self._board = board
         self._lock = Lock()
         self._running: set[_Running] = set()
         # By id and token: all attempts of one claim share its token.
@@ -89,6 +95,8 @@ class TimeLimits:
 
     def enforce(self) -> None:
         """Raise in each thread whose call is past its limit, once."""
+        if self._board:
+            self._board.beat()
         now = monotonic()
         with self._lock:
             for running in self._running:
@@ -124,12 +132,18 @@ class TimeLimits:
         running = _Running(attempt, seconds, thread)
         with self._lock:
             self._running.add(running)
+            if self._board and running.deadline < inf:
+                native = get_native_id() if thread else 0
+                running.place = self._board.put_up(attempt, running.deadline, native)
         return running
 
     def _end(self, running: _Running) -> None:
         # Under the lock nothing new is raised in this thread; what was raised but has
         # not arrived yet is taken back, or it would hit whatever runs here next.
         with self._lock:
+            # First, as an end that is broken off here is begun again.
+            if self._board and running.place is not None:
+                self._board.take_down(running.place)
             self._running.discard(running)
             if running.fired and running.thread is not None:
                 _raise_in(running.thread, None)

@@ -16,6 +16,7 @@ from pgqueue_django.db import WorkerSession, is_passing
 from pgqueue_django.limits import WORKER_CHARS
 from pgqueue_django.models import Job
 from pgqueue_django.registry import registry
+from pgqueue_django.worker.board import Board
 from pgqueue_django.worker.exits import BROKEN, FORCED, OK, STUCK
 from pgqueue_django.worker.loop import Recovery
 from pgqueue_django.worker.memory import resident_megabytes
@@ -55,6 +56,8 @@ class Worker:
         self._exit_code = OK
         self.supervisor_pid: int | None = None
         """The parent without which the worker comes to an end, if it has one."""
+        self.board: Board | None = None
+        """What that parent looks at; to be made before the fork."""
 
     def name_after(self, pid: int) -> None:
         """Take an identity that no other start of a worker ever has, with this pid."""
@@ -81,7 +84,7 @@ class Worker:
             if not self._database_ready():
                 return OK
             self._report_broken_modules()
-            self._parts = Parts(self.options, self.identity)
+            self._parts = Parts(self.options, self.identity, self.board)
             try:
                 self._parts.start()
                 signals.worker_started.send_robust(

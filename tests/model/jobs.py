@@ -131,7 +131,7 @@ def snoozed(job: Job, write: Write, now: When) -> Job:
     return _given_back(job, state=waiting(delay), run_at=When(now.at + delay, now.mark))
 
 
-def released(job: Job, write: Write, now: When) -> Job:
+def released(job: Job, write: Write | None, now: When) -> Job:
     """Give the attempt back, at the old place."""
     return _given_back(job, state=State.QUEUED)
 

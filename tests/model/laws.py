@@ -30,12 +30,13 @@ ARROWS: Final[dict[str, tuple[frozenset[State], frozenset[State]]]] = {
     "promote": (frozenset({State.SCHEDULED}), frozenset({State.QUEUED})),
     "reap": (_RUNNING, _WAITING | {State.DEAD}),
     "reap_dead_worker": (_RUNNING, _WAITING | {State.DEAD}),
+    "release_dead_worker": (_RUNNING, frozenset({State.QUEUED})),
     "cancel": (LIVE, frozenset({State.CANCELLED})),
     "requeue": (frozenset({State.DEAD}), frozenset({State.QUEUED})),
 }
 """From what to what each verb moves a job: the picture in the architecture page."""
 
-GIVEN_BACK: Final = frozenset({"snooze", "release", "park"})
+GIVEN_BACK: Final = frozenset({"snooze", "release", "park", "release_dead_worker"})
 _CLAIMS: Final = frozenset({"claim", "claim_on", "claim_unserved"})
 
 

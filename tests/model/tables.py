@@ -204,6 +204,18 @@ class Table:
         """Take away what a dead worker held."""
         return self._reap(lambda job: job.worker == worker)
 
+    def release_dead_worker(self, worker: str) -> int:
+        """Give back what a worker held that was killed for other jobs."""
+        now = self.instant()
+        ids = [
+            i
+            for i, job in self._those(State.RUNNING)
+            if job.worker == worker and i not in self.locked
+        ]
+        for id_ in ids:
+            self.jobs[id_] = life.released(self.jobs[id_], None, now)
+        return len(ids)
+
     def _reap(self, lost: Callable[[Job], bool], limit: int | None = None) -> list[int]:
         running = sorted((job.queue, i) for i, job in self._those(State.RUNNING))
         ids = [i for _, i in running if lost(self.jobs[i]) and i not in self.locked][

@@ -277,6 +277,8 @@ class Walk:
         for worker in WORKERS:
             reap = partial(self._reap_dead_worker, worker)
             yield Move(f"supervisor of {worker}", "reap_dead_worker", reap)
+            release = partial(self._release_dead_worker, worker)
+            yield Move(f"supervisor of {worker}", "release_dead_worker", release)
         yield Move("promoter", "promote", self._promote)
         for verb in ("cancel", "requeue"):
             yield Move("person", verb, partial(self._ask, verb))
@@ -292,6 +294,10 @@ class Walk:
         reaped = [job.id for job in self._keeper.reap_dead_worker(worker)]
         assert reaped == table.reap_dead_worker(worker)
         rows.pin_waits(self._session, reaped)
+
+    def _release_dead_worker(self, worker: str, table: Table, _: object) -> None:
+        released = self._keeper.release_dead_worker(worker, besides=[])
+        assert released == table.release_dead_worker(worker)
 
     def _promote(self, table: Table, _: object) -> None:
         assert self._keeper.promote() == table.promote()

@@ -108,6 +108,7 @@ STATEMENTS: dict[str, Statement] = {
             "STILL_HELD",
         )
     },
+    "FIND_HELD": (holding.FIND_HELD, NOTE, {KEY}),
     "LOCK_HELD": (holding.LOCK_HELD, NOTE, {KEY}),
     "SAVE_METADATA": (holding.SAVE_METADATA, NOTE, {KEY}),
     "PROMOTE": (jobs.PROMOTE, {"limit": 1_000}, {KEY, f"{TABLE}_due"}),

@@ -158,6 +158,23 @@ def test_the_jobs_of_a_worker_seen_dead_come_back_at_once():
     assert factories.get(mine[0].id).errors[0]["message"] == "worker process died"
 
 
+def test_who_was_killed_for_other_jobs_gives_its_own_back():
+    culprit, *mine = factories.claimed_many(3)
+    factories.queued()
+    (others,) = factories.claim(worker="other")
+
+    released = Job.objects.release_dead_worker(factories.WORKER, besides=[culprit.id])
+
+    assert released == 2
+    for attempt in mine:
+        job = factories.get(attempt.id)
+        assert (job.state, job.attempts, job.errors) == (State.QUEUED, 0, [])
+        assert not Job.objects.ack(attempt)
+    assert factories.get(others.id).state == State.RUNNING
+    assert Job.objects.find_held(culprit.id, culprit.token) == culprit
+    assert Job.objects.find_held(culprit.id, others.token) is None
+
+
 def test_a_job_whose_history_is_full_is_reaped_all_the_same():
     attempt = factories.claimed(max_attempts=100)
     Job.objects.update(errors=[{"attempt": n} for n in range(20)])

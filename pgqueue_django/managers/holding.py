@@ -198,6 +198,19 @@ class HolderVerbs(SessionManager):
         given = _arrays(attempt.queue, [Write(attempt)])
         return bool(self.session.rows(sql.STILL_HELD, given))
 
+    def not_held(self, attempts: Iterable[Attempt]) -> list[Attempt]:
+        """Return those whose leases are lost; nothing is written."""
+        lost: list[Attempt] = []
+        for queue, writes in _by_queue(map(Write, attempts)).items():
+            rows = self.session.rows(sql.STILL_HELD, _arrays(queue, writes))
+            held = {position for (position,) in rows}
+            lost += [
+                write.attempt
+                for position, write in enumerate(writes, start=1)
+                if position not in held
+            ]
+        return lost
+
     def find_held(self, id_: int, token: str) -> Attempt | None:
         """Return the attempt that holds a job by this token; None if none does."""
         rows = self.session.rows(sql.FIND_HELD, {"id": id_, "token": token})

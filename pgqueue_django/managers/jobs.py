@@ -8,11 +8,16 @@ from collections.abc import Iterable, Sequence
 from typing import LiteralString, NamedTuple
 
 from pgqueue_django.managers import pruning
+from pgqueue_django.managers.hints import hint
 from pgqueue_django.managers.holding import HolderVerbs
 from pgqueue_django.managers.producing import ProducerVerbs
 from pgqueue_django.managers.sessions import counting
+from pgqueue_django.notifications import CANCEL_CHANNEL
 from pgqueue_django.sql import jobs as sql
 from pgqueue_django.states import FINISHED
+
+# A payload has less than 8,000 bytes, and an id up to 19 digits.
+_IDS_IN_A_HINT = 300
 
 
 class Reaped(NamedTuple):
@@ -110,7 +115,8 @@ class JobManager(ProducerVerbs, HolderVerbs):
     def cancel_many(self, ids: Iterable[int]) -> set[int]:
         """Cancel jobs that have not finished, running ones included.
 
-        What a running handler writes afterwards is refused.
+        What a running handler writes afterwards is refused. Its worker is told at once
+        by a hint, where it hears those; else it finds out at the next renewal.
 
         Returns:
             The ids that were cancelled; not among them are jobs that had finished, or
@@ -120,7 +126,13 @@ class JobManager(ProducerVerbs, HolderVerbs):
             Waits for rows that others have locked, in the order of ids.
         """
         values = {"ids": list(ids)} | counting()
-        return {row[0] for row in self.session.rows(sql.CANCEL, values)}
+        session = self.session
+        rows = session.rows(sql.CANCEL, values)
+        ran = sorted(id_ for id_, ran in rows if ran)
+        for first in range(0, len(ran), _IDS_IN_A_HINT):
+            some = ran[first : first + _IDS_IN_A_HINT]
+            hint(session, CANCEL_CHANNEL, ",".join(map(str, some)))
+        return {id_ for id_, _ in rows}
 
     def cancel(self, id_: int) -> bool:
         """Cancel one job; False when it had finished or is not there."""

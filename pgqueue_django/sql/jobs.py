@@ -176,13 +176,13 @@ RETURNING job.queue
 """
 )
 
-# Params: ids. Rows: ids now cancelled. Locks: the rows, waiting for each in the order
-# of ids: a person's word must not get lost because a heartbeat has the row just then.
-# Index: key.
+# Params: ids. Rows: ids now cancelled, and whether they ran. Locks: the rows, waiting
+# for each in the order of ids: a person's word must not get lost because a heartbeat
+# has the row just then. Index: key.
 CANCEL: Final[LiteralString] = (
     """
 WITH live AS MATERIALIZED (
-    SELECT id
+    SELECT id, state = 'running' AS ran
     FROM pgqueue_job
     WHERE id = ANY(%(ids)s::bigint[])
         AND state IN ('scheduled', 'queued', 'unserved', 'running')
@@ -204,7 +204,7 @@ RETURNING id, queue, task, first_claimed_at, NULL::float8 AS seconds
         queue="queue",
     )
     + """
-SELECT id FROM ended
+SELECT id, ran FROM ended JOIN live USING (id)
 """
 )
 

@@ -3,7 +3,7 @@
 from time import monotonic
 
 from pgqueue_django import signals
-from pgqueue_django.attempts import Write
+from pgqueue_django.attempts import Attempt, Write
 from pgqueue_django.db import Session
 from pgqueue_django.models import Job
 from pgqueue_django.worker.leases import Leases
@@ -36,6 +36,8 @@ class Heartbeat:
 
     def run_once(self) -> float:
         """Renew what is old; look again after a quarter of the interval."""
+        if suspects := self._leases.take_suspects():
+            self._lose(self._jobs.not_held(suspects))
         attempts = self._leases.older_than(self._interval)
         if not attempts:
             self._prove()
@@ -44,17 +46,20 @@ class Heartbeat:
         written = self._jobs.renew_many(map(Write, attempts), lease=self._lease)
         self._in_doubt = False
         self._leases.renewed(written.done, since)
-        # Where an outcome may have been recorded, the completer will find out.
-        doubtful = set(self._leases.doubtful(written.lost))
-        lost = [attempt for attempt in written.lost if attempt not in doubtful]
-        for attempt in self._leases.lose(lost):
-            signals.lease_lost.send_robust(Heartbeat, attempt=attempt, verb="renew")
+        self._lose(written.lost)
         return min(_BUSY_WAIT, self._interval) if written.busy else self._interval / 4
 
     def close(self) -> None:
         """Close the connection."""
         self._in_doubt = True
         self._session.close()
+
+    def _lose(self, attempts: list[Attempt]) -> None:
+        # Where an outcome may have been recorded, the completer will find out.
+        doubtful = set(self._leases.doubtful(attempts))
+        lost = [attempt for attempt in attempts if attempt not in doubtful]
+        for attempt in self._leases.lose(lost):
+            signals.lease_lost.send_robust(Heartbeat, attempt=attempt, verb="renew")
 
     def _prove(self) -> None:
         # Having nothing to renew is no recovery: new jobs could not be kept either.

@@ -73,6 +73,7 @@ class Leases:
         self._lock = Lock()
         self._held: dict[int, Lease] = {}
         self._replaced: list[Attempt] = []
+        self._suspects: list[Attempt] = []
 
     def __len__(self) -> int:
         return len(self._held)
@@ -160,6 +161,20 @@ class Leases:
                 lease.given_up = True
                 lease.stop()
         return replaced + [lease.attempt for lease in ended]
+
+    def suspect(self, ids: Iterable[int]) -> bool:
+        """Note that somebody says these jobs are taken away; tell if any is held."""
+        with self._lock:
+            held = [self._held[id_].attempt for id_ in ids if id_ in self._held]
+            self._suspects += held
+        return bool(held)
+
+    def take_suspects(self) -> list[Attempt]:
+        """Return the suspected attempts that are still held, each time but once."""
+        with self._lock:
+            suspects, self._suspects = self._suspects, []
+            leases = [lease for each in suspects if (lease := self._find(each))]
+        return [lease.attempt for lease in leases if lease.committed is None]
 
     def all(self) -> list[Attempt]:
         """Return all held attempts."""

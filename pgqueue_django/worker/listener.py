@@ -1,5 +1,6 @@
 """Hears of new jobs by NOTIFY, so that they need not wait for the next poll."""
 
+import re
 from collections.abc import Callable
 from time import monotonic
 from uuid import uuid4
@@ -8,7 +9,9 @@ from django.db.utils import OperationalError
 
 from pgqueue_django.db import WorkerSession
 from pgqueue_django.managers.hints import hint
-from pgqueue_django.notifications import DUE_CHANNEL, SOON_CHANNEL
+from pgqueue_django.notifications import CANCEL_CHANNEL, DUE_CHANNEL, SOON_CHANNEL
+
+_NUMBER = re.compile(r"\d{1,19}", re.ASCII)
 
 # A wait for notifications ends after so long, to look at the connection (seconds).
 _WAIT = 1.0
@@ -27,6 +30,7 @@ class Listener:
         on_due: Called with the queue in which a job became due.
         on_soon: Called when a job will be due before long.
         on_missed: Called when hints may have been missed, or will be.
+        on_cancelled: Called with the ids of jobs that are said to be cancelled.
     """
 
     name = "listener"
@@ -37,11 +41,13 @@ class Listener:
         on_due: Callable[[str], None],
         on_soon: Callable[[], None],
         on_missed: Callable[[], None],
+        on_cancelled: Callable[[list[int]], None],
     ) -> None:
         self._session = session
         self._on_due = on_due
         self._on_soon = on_soon
         self._on_missed = on_missed
+        self._on_cancelled = on_cancelled
         self._own_channel = f"pgqueue_self_{uuid4().hex[:12]}"
         self._listening = False
         self._heard_at = 0.0
@@ -73,7 +79,9 @@ class Listener:
             self._on_missed()
 
     def _start(self) -> None:
-        self._session.listen((DUE_CHANNEL, SOON_CHANNEL, self._own_channel))
+        self._session.listen(
+            (DUE_CHANNEL, SOON_CHANNEL, CANCEL_CHANNEL, self._own_channel)
+        )
         self._listening = True
         self._heard_at, self._asked_at = monotonic(), None
         self._on_missed()
@@ -84,6 +92,9 @@ class Listener:
             self._on_due(payload)
         elif channel == SOON_CHANNEL:
             self._on_soon()
+        elif channel == CANCEL_CHANNEL:
+            # Anybody may send anything; who looks up what is no number finds nothing.
+            self._on_cancelled([int(id_) for id_ in _NUMBER.findall(payload)])
 
     def _check(self) -> None:
         now = monotonic()

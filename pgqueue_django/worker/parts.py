@@ -195,6 +195,7 @@ class Parts:
             self._heard,
             self._soon,
             self._missed,
+            self._cancel_heard,
         )
 
     def _make_presence(self) -> Presence:
@@ -317,6 +318,10 @@ class Parts:
         self._claimer.hint(self._options.queues.names)
         self._claimer_loop.wake()
         self._soon()
+
+    def _cancel_heard(self, ids: list[int]) -> None:
+        if self.leases.suspect(ids):
+            self._heartbeat_loop.wake()
 
     def release(self, attempts: list[Attempt]) -> None:
         """Give attempts back to the queue."""

@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 from psycopg.pq import TransactionStatus
 
 from pgqueue_django.models import Job
-from pgqueue_django.notifications import DUE_CHANNEL, SOON_CHANNEL
+from pgqueue_django.notifications import CANCEL_CHANNEL, DUE_CHANNEL, SOON_CHANNEL
 from tests import factories
 from tests.undoing import undone
 
@@ -25,7 +25,7 @@ def heard(connect) -> Callable[[], Hints]:
     Notifications come in the order of their commits, so a marker ends the wait.
     """
     listener, marker = connect(), connect()
-    for channel in (DUE_CHANNEL, SOON_CHANNEL, "marker"):
+    for channel in (DUE_CHANNEL, SOON_CHANNEL, CANCEL_CHANNEL, "marker"):
         listener.execute(f"LISTEN {channel}")
 
     def since() -> Hints:
@@ -119,6 +119,19 @@ def test_a_batch_of_a_workers_session_announces_each_queue_once(heard, session):
     assert heard() == due("a", "b")
 
 
+def test_a_cancel_is_announced_for_what_ran_once_it_is_committed(heard):
+    ran, waiting = factories.claimed(), factories.queued()
+    finished = factories.succeeded(queue="done")
+    heard()
+
+    with undone():
+        Job.objects.cancel(ran.id)
+    assert heard() == due()
+    Job.objects.cancel_many([ran.id, waiting.id, finished.id])
+
+    assert heard() == {(CANCEL_CHANNEL, str(ran.id)): 1}
+
+
 def test_a_replay_announces_nothing(heard):
     factories.queued(idempotency_key="k")
     heard()
@@ -162,7 +175,6 @@ def test_claims_renewals_and_acks_announce_nothing(heard):
     Job.objects.claim_unserved(
         "default", tasks=["tests.task"], limit=1, worker="w", lease=30
     )
-    Job.objects.cancel(four.id)
     Job.objects.prune(older_than=0)
     Job.objects.promote()
     Job.objects.reap()

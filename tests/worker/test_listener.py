@@ -6,7 +6,9 @@ import pytest
 from django.db import OperationalError
 
 from pgqueue_django.db import WorkerSession
-from pgqueue_django.notifications import DUE_CHANNEL
+from pgqueue_django.managers.hints import hint
+from pgqueue_django.models import Job
+from pgqueue_django.notifications import CANCEL_CHANNEL, DUE_CHANNEL
 from pgqueue_django.worker.listener import Listener
 from tests import factories
 from tests.waiting import wait_until
@@ -177,6 +179,7 @@ class Told:
         self.due: list[str] = []
         self.soon = 0
         self.missed = 0
+        self.cancelled: list[list[int]] = []
 
     def on_soon(self) -> None:
         self.soon += 1
@@ -190,7 +193,13 @@ def listening(new_session):
     """Return a listener that listens, and what it told."""
     told = Told()
     session = new_session()
-    listener = Listener(session, told.due.append, told.on_soon, told.on_missed)
+    listener = Listener(
+        session,
+        told.due.append,
+        told.on_soon,
+        told.on_missed,
+        told.cancelled.append,
+    )
     listener.run_once()
     yield listener, told
     listener.close()
@@ -217,6 +226,18 @@ def test_hints_name_their_queues(listening):
     wait_until(lambda: listener.run_once() or (len(told.due) == 2 and told.soon == 1))
 
     assert sorted(told.due) == ["a", "b"]
+
+
+def test_hints_name_what_was_cancelled_while_it_ran(listening, session):
+    listener, told = listening
+    running = sorted(attempt.id for attempt in factories.claimed_many(2))
+    hint(session, CANCEL_CHANNEL, "; nonsense, 12345678901234567890")
+    Job.objects.cancel(factories.queued().id)
+
+    assert Job.objects.cancel_many(running) == set(running)
+
+    wait_until(lambda: listener.run_once() or len(told.cancelled) > 1)
+    assert told.cancelled[1:] == [running]
 
 
 def test_a_listener_that_begins_anew_says_that_hints_may_be_missing(listening):

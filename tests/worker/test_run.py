@@ -250,6 +250,17 @@ def test_a_cancelled_job_is_told_and_its_result_is_refused(start_worker, heard):
     assert heard.count("lease_lost") == 1
 
 
+def test_a_cancel_is_heard_at_once(start_worker):
+    id_ = add(handlers.wait_for_stop, "gate")
+    running = start_worker(lease=3_600)
+    assert handlers.gates["gate"].arrived.wait(20)
+
+    assert Job.objects.cancel(id_)
+
+    assert handlers.gates["gate"].told_to_stop.wait(20)
+    assert running.stop() == 0
+
+
 def test_two_workers_share_the_work_and_run_nothing_twice(start_worker):
     ids = factories.queued_many(300, task=handlers.echo.task_name, args=["x"])
 

@@ -10,7 +10,8 @@ PgQueueError
 ├── InvalidSettings (ImproperlyConfigured)
 ├── LeaseLost                          the job is not the caller's to write of any more
 ├── LeaseExpired                       recorded when a worker went silent
-└── AttemptTimedOut                    recorded when a handler ran too long
+├── AttemptTimedOut                    recorded when a handler ran too long
+└── AttemptCancelled                   raised in a handler whose job was cancelled
 Directive                              raised by handlers
 ├── Retry                              run again, as a failed attempt
 ├── Snooze                             run again, and give the attempt back
@@ -93,6 +94,13 @@ class AttemptTimedOut(PgQueueError):
     """A handler ran for longer than its task's timeout."""
 
     def __init__(self, message: str = "ran for longer than its timeout") -> None:
+        super().__init__(message)
+
+
+class AttemptCancelled(PgQueueError):
+    """The job of a running handler was cancelled, and its task says to interrupt it."""
+
+    def __init__(self, message: str = "its job was cancelled") -> None:
         super().__init__(message)
 
 

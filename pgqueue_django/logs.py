@@ -233,7 +233,7 @@ def log_worker_broken(*, identity: str, part: str, **_: Any) -> None:
 def log_handler_stuck(*, attempt: Attempt, **_: Any) -> None:
     """Log why a worker is about to be replaced."""
     logger.error(
-        "%s (job %s) cannot be ended at its timeout: the worker will be replaced",
+        "%s (job %s) does not end when it is told to: the worker will be replaced",
         attempt.task,
         attempt.id,
     )

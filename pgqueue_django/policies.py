@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from difflib import get_close_matches
 from typing import Final, Literal, TypeAlias
 
 from pgqueue_django.backoff import Backoff
@@ -21,7 +22,13 @@ ExceptionPolicy: TypeAlias = Mapping[
 ]
 """Reactions by the class of the exception; the nearest class counts."""
 
+CancelPolicy: TypeAlias = Literal["cooperative", "interrupt"]
+"""What a cancel does to a running handler: it sets ``should_stop``, and may interrupt
+the handler as a timeout does."""
+
 _WORDS: Final = ("retry", "give_up")
+
+_CANCEL_WORDS: Final[tuple[CancelPolicy, ...]] = ("cooperative", "interrupt")
 
 
 def check_backoff(value: object) -> BackoffPolicy:
@@ -37,6 +44,23 @@ def check_backoff(value: object) -> BackoffPolicy:
         "backoff",
         "must be a Backoff, or a function that takes the number of the failed attempt "
         f"and returns seconds, not {brief(value)}",
+    )
+
+
+def check_cancel(value: object) -> CancelPolicy:
+    """Return what a cancel does to a running handler.
+
+    Raises:
+        InvalidJob: There is no such policy; suggests the nearest.
+    """
+    for word in _CANCEL_WORDS:
+        if value == word:
+            return word
+    near = get_close_matches(str(value)[:20].lower(), _CANCEL_WORDS, n=1)
+    advice = f". Did you mean {near[0]!r}?" if near else ""
+    raise InvalidJob(
+        "cancel",
+        f"must be 'cooperative' or 'interrupt', not {brief(value)}{advice}",
     )
 
 

@@ -55,9 +55,10 @@ worker_broken = Signal()
 """A part of a worker cannot go on, so the worker ends. Arguments: identity, part."""
 
 handler_stuck = Signal()
-"""A handler did not end at its timeout, nor within the grace; its attempt is recorded
-as timed out, and its worker ends when its other jobs have, or was killed by its
-supervisor, as nothing else could run in it. Arguments: attempt."""
+"""A handler did not end at its timeout or when it was cancelled, nor within the grace;
+its attempt is recorded as timed out if the job is still its own. Its worker ends when
+its other jobs have, or was killed by its supervisor, as nothing else could run in it.
+Arguments: attempt."""
 
 event_loop_blocked = Signal()
 """A worker's event loop has not gone on for a second, once for each time. Arguments:

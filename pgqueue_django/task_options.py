@@ -9,8 +9,10 @@ from pgqueue_django.compat import InvalidTask
 from pgqueue_django.exceptions import InvalidJob
 from pgqueue_django.policies import (
     BackoffPolicy,
+    CancelPolicy,
     ExceptionPolicy,
     check_backoff,
+    check_cancel,
     check_on_exception,
 )
 from pgqueue_django.specs import (
@@ -48,6 +50,7 @@ class TaskOptions(TypedDict, total=False):
     backoff: BackoffPolicy | None
     on_exception: ExceptionPolicy | None
     timeout: float | timedelta | None
+    cancel: CancelPolicy | None
     backend: str | None
 
 
@@ -68,6 +71,7 @@ CLEANED: Final[Mapping[str, Callable[[Any], object]]] = {
     "backoff": check_backoff,
     "on_exception": check_on_exception,
     "timeout": clean_timeout,
+    "cancel": check_cancel,
     "delay": clean_delay,
     "idempotency_key": clean_idempotency_key,
 }

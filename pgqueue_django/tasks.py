@@ -34,6 +34,7 @@ from pgqueue_django.compat import (
 from pgqueue_django.context import JobContext
 from pgqueue_django.policies import (
     BackoffPolicy,
+    CancelPolicy,
     ExceptionPolicy,
     Reaction,
     reaction_to,
@@ -111,6 +112,9 @@ class QueueTask(_TypedTask[P, R]):
 
     timeout: float | None = None
     """Seconds that an attempt may take; None leaves it to the backend."""
+
+    cancel: CancelPolicy | None = None
+    """What a cancel does to a running handler; None is "cooperative"."""
 
     delay: float | None = None
     """Of one call: seconds from the database's now until it may start."""
@@ -298,6 +302,7 @@ def task(
     backoff: BackoffPolicy | None = None,
     on_exception: ExceptionPolicy | None = None,
     timeout: float | timedelta | None = None,
+    cancel: CancelPolicy | None = None,
     takes_context: bool = False,
     backend: str | None = None,
     **unknown: object,
@@ -317,6 +322,10 @@ def task(
         on_exception: A dict from exception classes to ``"retry"``, ``"give_up"``,
             seconds or a timedelta. The nearest class counts.
         timeout: Seconds, or a timedelta, that an attempt may take.
+        cancel: What a cancel does while the handler runs. "cooperative", the default,
+            sets ``context.should_stop``. "interrupt" also raises ``AttemptCancelled``
+            in it, or cancels it if it is async, and replaces the process if it does
+            not end within 2 s.
         takes_context: Whether the first argument, ``context``, is a ``JobContext``.
         backend: An alias of ``settings.TASKS``. By default the first that is a
             ``PgQueueBackend``, or one that needs no entry there.
@@ -343,6 +352,7 @@ def task(
             backoff=backoff,
             on_exception=on_exception,
             timeout=timeout,  # type: ignore[arg-type] # cleaned to seconds
+            cancel=cancel,
             takes_context=takes_context,
             backend=default_alias() if backend is None else backend,
             run_after=None,

@@ -134,6 +134,11 @@ class JobManager(ProducerVerbs, HolderVerbs):
             hint(session, CANCEL_CHANNEL, ",".join(map(str, some)))
         return {id_ for id_, _ in rows}
 
+    def cancelled(self, ids: Iterable[int]) -> set[int]:
+        """Return those of the ids whose jobs are cancelled."""
+        rows = self.session.rows(sql.CANCELLED, {"ids": list(ids)})
+        return {id_ for (id_,) in rows}
+
     def cancel(self, id_: int) -> bool:
         """Cancel one job; False when it had finished or is not there."""
         return bool(self.cancel_many([id_]))

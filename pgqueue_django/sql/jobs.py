@@ -208,6 +208,14 @@ SELECT id, ran FROM ended JOIN live USING (id)
 """
 )
 
+# Params: ids. Rows: those of cancelled jobs. Locks: none. Index: key. LIKE: as in
+# SET_ASIDE.
+CANCELLED: Final[LiteralString] = """
+SELECT id
+FROM pgqueue_job
+WHERE id = ANY(%(ids)s::bigint[]) AND state LIKE 'cancelled'
+"""
+
 # Params: ids. Rows: id and queue of dead jobs that wait again, with all their attempts.
 # Locks, Index: as CANCEL. LIKE: as in SET_ASIDE.
 REQUEUE: Final[LiteralString] = (

@@ -12,7 +12,14 @@ from pgqueue_django import signals
 from pgqueue_django.attempts import Attempt
 from pgqueue_django.backoff import Backoff
 from pgqueue_django.context import JobContext
-from pgqueue_django.exceptions import AttemptTimedOut, Cancel, InvalidJob, Retry, Snooze
+from pgqueue_django.exceptions import (
+    AttemptCancelled,
+    AttemptTimedOut,
+    Cancel,
+    InvalidJob,
+    Retry,
+    Snooze,
+)
 from pgqueue_django.failures import Failure
 from pgqueue_django.outcomes import (
     Cancelled,
@@ -98,8 +105,11 @@ class Executor:
         if (unreadable := run.begin()) is not None:
             return unreadable
         try:
-            args, handler = run.arguments(self._notes), run.task.func
-            value = self._time_limits.call(attempt, handler, *args, **run.kwargs)
+            args, handler = run.arguments(self._notes), run.handler
+            if run.may_be_ended:
+                value = self._time_limits.call(attempt, handler, *args, **run.kwargs)
+            else:
+                value = handler(*args, **run.kwargs)
             outcome: Outcome = Succeeded(dump_result(value))
         except BaseException as error:  # noqa: BLE001 - only a real signal ends a worker
             # In here, where receivers of Django's signals find the exception.
@@ -128,7 +138,7 @@ class Executor:
         arguments = aside if run.task.takes_context else _async
         try:
             args = await arguments(run.arguments)(self._notes)
-            value = await scope.call(run.task.func, args, run.kwargs)
+            value = await scope.call(run.handler, args, run.kwargs)
             outcome: Outcome = Succeeded(dump_result(value))
         except BaseException as error:  # noqa: BLE001 - as in run
             return await aside(run.failed)(error, error.__traceback__)
@@ -137,20 +147,28 @@ class Executor:
         ended = aside(run.ended) if run.end_has_receivers else _async(run.ended)
         return await ended(outcome)
 
-    def interrupt(self, attempt: Attempt, reason: type[BaseException]) -> bool:
-        """Break off an attempt of an async handler, from any thread.
+    def cancel(self, attempt: Attempt) -> None:
+        """Break off an attempt whose job was cancelled, if its task says so."""
+        found = registry.find(attempt.task)
+        if found and as_queue_task(found).cancel == "interrupt":
+            self.interrupt(attempt, AttemptCancelled)
 
-        Its coroutine is cancelled. Unless it has ended by itself before it hears of it,
-        it ends as if it had raised the reason; one that does not end is given up as at
-        its timeout.
+    def interrupt(self, attempt: Attempt, reason: type[BaseException]) -> bool:
+        """Break off an attempt, from any thread.
+
+        The reason is raised in the handler's thread, or its coroutine is cancelled.
+        Unless it has ended by itself before it hears of it, it ends as if it had raised
+        the reason; one that does not end is given up as at its timeout.
 
         Returns:
-            Whether it was running. False for a handler of another kind.
+            Whether it was running. False for a synchronous handler that has no timeout
+            and whose task does not say ``cancel="interrupt"``.
         """
         scope = self._scopes.get(_key(attempt))
-        if scope is not None:
-            scope.interrupt(reason)
-        return scope is not None
+        if scope is None:
+            return self._time_limits.interrupt(attempt, reason)
+        scope.interrupt(reason)
+        return True
 
     def give_up(self, attempt: Attempt) -> Outcome:
         """Return how an attempt ends whose handler does not end by itself."""
@@ -182,6 +200,22 @@ class _Run:
         return cls(as_queue_task(found), attempt, lease) if found else None
 
     @property
+    def may_be_ended(self) -> bool:
+        """Whether anything may end the handler before its own end."""
+        return (
+            self._attempt.timeout_seconds is not None or self.task.cancel == "interrupt"
+        )
+
+    @property
+    def handler(self) -> Callable[..., Any]:
+        """What to call; one that a cancel interrupts looks first if it came before."""
+        return (
+            self._call_unless_lost
+            if self.task.cancel == "interrupt"
+            else self.task.func
+        )
+
+    @property
     def start_has_receivers(self) -> bool:
         """Whether anybody listens who may do whatever they like."""
         return bool(signals.job_started.receivers) or starts_have_receivers()
@@ -208,6 +242,11 @@ class _Run:
         if self.task.takes_context:
             return [_context(self.task, self._lease, notes), *self._args]
         return self._args
+
+    def _call_unless_lost(self, *args: Any, **kwargs: Any) -> Any:
+        if self._lease.lost:
+            raise AttemptCancelled
+        return self.task.func(*args, **kwargs)
 
     def failed(self, error: BaseException, trace: TracebackType | None) -> Outcome:
         """Judge an exception, whose traceback it had where it was caught."""
@@ -248,7 +287,8 @@ def _context(task: QueueTask[..., Any], lease: Lease, notes: Notes) -> JobContex
 def _kept(outcome: Outcome, lease: Lease) -> Outcome:
     """Return the outcome that counts: a success that is committed comes before all."""
     if lease.committed is None:
-        return outcome
+        # Of a job that is another's by now, or nobody's, there is nothing to announce.
+        return Released() if lease.lost else outcome
     if outcome not in (Succeeded("null"), Succeeded(lease.committed.result)):
         signals.outcome_ignored.send_robust(
             Executor, attempt=lease.attempt, outcome=outcome

@@ -1,5 +1,6 @@
 """Keeps the leases of running jobs, on a thread and a connection of its own."""
 
+from collections.abc import Callable
 from time import monotonic
 
 from pgqueue_django import signals
@@ -20,18 +21,25 @@ class Heartbeat:
         leases: What this process holds.
         lease: Length of a lease (seconds).
         interval: Age at which a lease is renewed (seconds).
+        on_cancelled: Called with an attempt whose job was cancelled while it ran.
     """
 
     name = "heartbeat"
 
     def __init__(
-        self, session: Session, leases: Leases, lease: float, interval: float
+        self,
+        session: Session,
+        leases: Leases,
+        lease: float,
+        interval: float,
+        on_cancelled: Callable[[Attempt], None],
     ) -> None:
         self._session = session
         self._jobs = Job.objects.on(session)
         self._leases = leases
         self._lease = lease
         self._interval = interval
+        self._on_cancelled = on_cancelled
         self._in_doubt = False
 
     def run_once(self) -> float:
@@ -58,8 +66,14 @@ class Heartbeat:
         # Where an outcome may have been recorded, the completer will find out.
         doubtful = set(self._leases.doubtful(attempts))
         lost = [attempt for attempt in attempts if attempt not in doubtful]
+        if not lost:
+            return
+        cancelled = self._jobs.cancelled(attempt.id for attempt in lost)
         for attempt in self._leases.lose(lost):
             signals.lease_lost.send_robust(Heartbeat, attempt=attempt, verb="renew")
+        for attempt in lost:
+            if attempt.id in cancelled:
+                self._on_cancelled(attempt)
 
     def _prove(self) -> None:
         # Having nothing to renew is no recovery: new jobs could not be kept either.

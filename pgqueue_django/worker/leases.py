@@ -15,7 +15,8 @@ class Lease:
     Times are this process's monotonic clock. It was read before the statement that made
     the lease, so the lease ends here before it does in the database. ``doubtful`` is
     one whose outcome was sent to the database, and no answer came. ``committed`` is the
-    success that the handler's own transaction has recorded.
+    success that the handler's own transaction has recorded. ``lost`` is one that is
+    surely not ours any more: no outcome of its handler counts.
     """
 
     __slots__ = (
@@ -26,6 +27,7 @@ class Lease:
         "doubtful",
         "expires",
         "given_up",
+        "lost",
         "taken",
     )
 
@@ -35,6 +37,7 @@ class Lease:
         self.expires = expires
         self.given_up = False
         self.doubtful = False
+        self.lost = False
         self.committed: Committed | None = None
         self._stopped = False
         self._should_stop: StopEvent | None = None
@@ -108,6 +111,7 @@ class Leases:
         with self._lock:
             lost = [lease for attempt in attempts if (lease := self._find(attempt))]
             for lease in lost:
+                lease.lost = True
                 lease.stop()
                 del self._held[lease.attempt.id]
         return [lease.attempt for lease in lost if not lease.given_up]
@@ -188,6 +192,7 @@ class Leases:
                 lease.stop()
 
     def _replace(self, older: Lease) -> None:
+        older.lost = True
         older.stop()
         if not older.given_up:
             self._replaced.append(older.attempt)

@@ -187,6 +187,7 @@ class Parts:
             self.leases,
             self._options.lease,
             self._options.heartbeat,
+            self._executor.cancel,
         )
 
     def _make_listener(self) -> Listener:

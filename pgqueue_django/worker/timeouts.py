@@ -21,14 +21,22 @@ code that cleans up may do so, code that waits in C is given up."""
 
 
 class _Running:
-    __slots__ = ("attempt", "deadline", "fired", "place", "thread")
+    __slots__ = ("attempt", "deadline", "fired", "place", "reason", "thread")
 
-    def __init__(self, attempt: Attempt, seconds: float, thread: int | None) -> None:
+    def __init__(self, attempt: Attempt, thread: int | None) -> None:
+        seconds = attempt.timeout_seconds
         self.attempt = attempt
-        self.deadline = monotonic() + seconds
+        self.deadline = inf if seconds is None else monotonic() + seconds
         self.thread = thread
         self.fired = False
+        self.reason: type[BaseException] = AttemptTimedOut
         self.place: int | None = None
+
+    def fire(self) -> None:
+        """Raise in its thread, if it has one of its own, and that but once."""
+        if self.thread is not None and not self.fired:
+            self.fired = True
+            _raise_in(self.thread, self.reason)
 
 
 class TimeLimits:
@@ -60,10 +68,9 @@ class TimeLimits:
         Raises:
             AttemptTimedOut: It took longer. Code that waits in C sees it only when it
                 comes back to Python.
+            BaseException: The reason of an interrupt; or what the function raises.
         """
-        if attempt.timeout_seconds is None:
-            return function(*args, **kwargs)
-        running = self._begin(attempt, attempt.timeout_seconds, get_ident())
+        running = self._begin(attempt, get_ident())
         # No context manager: the exception could arrive in the middle of its exit.
         try:
             try:
@@ -82,8 +89,7 @@ class TimeLimits:
         Yields:
             To be called when it was told to end now, before its time.
         """
-        seconds = attempt.timeout_seconds
-        running = self._begin(attempt, inf if seconds is None else seconds, None)
+        running = self._begin(attempt, None)
 
         def end_now() -> None:
             running.deadline = min(running.deadline, monotonic())
@@ -100,13 +106,24 @@ class TimeLimits:
         now = monotonic()
         with self._lock:
             for running in self._running:
-                if (
-                    running.thread is not None
-                    and not running.fired
-                    and running.deadline <= now
-                ):
-                    running.fired = True
-                    _raise_in(running.thread, AttemptTimedOut)
+                if running.deadline <= now:
+                    running.fire()
+
+    def interrupt(self, attempt: Attempt, reason: type[BaseException]) -> bool:
+        """Let the limit of a call be over now, for another reason than its time.
+
+        Returns:
+            Whether it was running in a thread of its own, and was not told before.
+        """
+        with self._lock:
+            for running in self._running:
+                if _key(running.attempt) != _key(attempt) or running.fired:
+                    continue
+                running.deadline = min(running.deadline, monotonic())
+                running.reason = reason
+                running.fire()
+                return running.fired
+        return False
 
     def give_up(self) -> list[Attempt]:
         """Return the attempts that have not ended within the grace, each once.
@@ -128,8 +145,8 @@ class TimeLimits:
         """Tell whether an attempt, whose call has ended, was given up before."""
         return _key(attempt) in self._given_up
 
-    def _begin(self, attempt: Attempt, seconds: float, thread: int | None) -> _Running:
-        running = _Running(attempt, seconds, thread)
+    def _begin(self, attempt: Attempt, thread: int | None) -> _Running:
+        running = _Running(attempt, thread)
         with self._lock:
             self._running.add(running)
             if self._board and running.deadline < inf:
@@ -147,7 +164,7 @@ class TimeLimits:
             self._running.discard(running)
             if running.fired and running.thread is not None:
                 _raise_in(running.thread, None)
-                raise AttemptTimedOut
+                raise running.reason
 
 
 def _key(attempt: Attempt) -> tuple[int, str]:

@@ -121,6 +121,7 @@ STATEMENTS: dict[str, Statement] = {
         {KEY, f"{TABLE}_running"},
     ),
     "CANCEL": (jobs.CANCEL, SOME, {KEY}),
+    "CANCELLED": (jobs.CANCELLED, SOME, {KEY}),
     "REQUEUE": (jobs.REQUEUE, SOME, {KEY}),
     "FINISHED_GROUPS": (pruning.FINISHED_GROUPS, {}, {f"{TABLE}_finished"}),
     "PRUNE": (pruning.PRUNE, OLD, {KEY, f"{TABLE}_finished"}),

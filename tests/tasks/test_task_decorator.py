@@ -182,6 +182,8 @@ def test_refuses_a_context_that_has_no_place():
         ("backoff", 5, "backoff: must be a Backoff"),
         ("backoff", Backoff, "backoff: must be a Backoff"),
         ("backoff", {"base": 1}, "backoff: must be a Backoff"),
+        ("cancel", "interupt", "cancel: must be .* Did you mean 'interrupt'"),
+        ("cancel", True, "cancel: must be 'cooperative' or 'interrupt', not True"),
         ("on_exception", [ValueError], "on_exception: must be a dict"),
         ("on_exception", {"ValueError": 1}, "on_exception: .* exception class"),
         ("on_exception", {ValueError(): 1}, "on_exception: .* exception class"),

@@ -73,9 +73,9 @@ def beating(
     session, *attempts: Attempt, lease: float = 30.0
 ) -> tuple[Heartbeat, Leases]:
     """Return a heartbeat to which all leases are old at once."""
-    leases = Leases(lease)
+    leases, cancelled = Leases(lease), list[Attempt]()
     leases.add(attempts, since=-1e9)
-    return Heartbeat(session, leases, lease, 0.1), leases
+    return Heartbeat(session, leases, lease, 0.1, cancelled.append), leases
 
 
 def held(leases: Leases, attempt: Attempt) -> Lease:

@@ -68,18 +68,20 @@ def book(context: JobContext, *, fenced: bool = True, late: bool = False) -> Any
 
 
 @task(takes_context=True, max_attempts=5)
-def hold_and_book(context: JobContext, folder: str, *, fenced: bool) -> str:
+def hold_and_book(
+    context: JobContext, folder: str, name: str = "job", *, fenced: bool
+) -> str:
     """Write, tell who runs it, and wait for leave to go on; write again."""
     if not fenced:
-        return _wait_between_writes(context, folder)
+        return _wait_between_writes(context, folder, name)
     with context.fenced(f"done by {os.getpid()}"):
-        return _wait_between_writes(context, folder)
+        return _wait_between_writes(context, folder, name)
 
 
-def _wait_between_writes(context: JobContext, folder: str) -> str:
+def _wait_between_writes(context: JobContext, folder: str, name: str) -> str:
     write(context, "first")
-    Path(folder, f"job.held-by-{os.getpid()}").touch()
-    wait_until(Path(folder, "job.go").exists, PATIENCE)
+    Path(folder, f"{name}.held-by-{os.getpid()}").touch()
+    wait_until(Path(folder, f"{name}.go").exists, PATIENCE)
     write(context, "second")
     return f"done by {os.getpid()}"
 

@@ -24,6 +24,7 @@ from tests.worker import handlers, ledgers
 from tests.worker.conftest import WAIT, add, finished, pause
 
 RUNS = 200
+STOPPED = 5
 BOTH = [(1, "first"), (1, "second")]
 PROCESS = {"TASK_MODULES": ["tests.worker.ledgers"]}
 
@@ -153,24 +154,30 @@ def _reap(attempt):
 def test_a_stopped_worker_that_wakes_in_the_block(
     start_process, held_by, let_go, fenced
 ):
-    id_ = add(ledgers.hold_and_book, str(let_go.folder), fenced=fenced)
-    first = start_process("--lease=1", pgqueue=PROCESS)
-    assert held_by() == first.pid
+    """As above, but the operating system does the harm; to several in their blocks."""
+    names = [f"job-{number}" for number in range(STOPPED)]
+    threads = f"--threads={STOPPED}"
+    folder = str(let_go.folder)
+    ids = [add(ledgers.hold_and_book, folder, name, fenced=fenced) for name in names]
+    first = start_process("--lease=1", threads, pgqueue=PROCESS)
+    assert {held_by(name) for name in names} == {first.pid}
     os.kill(first.pid, signal.SIGSTOP)
     try:
-        second = start_process(pgqueue=PROCESS)
-        assert held_by(besides=first.pid) == second.pid
-        let_go()
-        assert finished(id_).result == f"done by {second.pid}"
+        second = start_process(threads, pgqueue=PROCESS)
+        for name in names:
+            assert held_by(name, besides=first.pid) == second.pid
+            let_go(name)
+        for id_ in ids:
+            assert finished(id_).result == f"done by {second.pid}"
     finally:
         os.kill(first.pid, signal.SIGCONT)
 
     first.wait_for("lease lost")
     assert (first.stop(), second.stop()) == (0, 0)
     seconds = [(2, "first"), (2, "second")]
-    assert ledgers.written(id_) == (seconds if fenced else BOTH + seconds)
-    assert first.log.count("lease lost") == 1
-    assert factories.get(id_).attempts == 2
+    for id_ in ids:
+        assert ledgers.written(id_) == (seconds if fenced else BOTH + seconds)
+        assert factories.get(id_).attempts == 2
 
 
 def test_a_worker_that_is_late_for_the_block_writes_nothing(thief):

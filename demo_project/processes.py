@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from threading import Thread
 from time import monotonic, sleep
 
@@ -39,10 +40,13 @@ class StopRequest:
         return bool(self) and self._times[-1] - self._times[0] > _ONE_SIGNAL
 
 
-def _end_with_parent() -> None:
+def _end_with(parent: int) -> None:
     """Have Linux send SIGTERM when the parent is gone, however it ended."""
     if sys.platform == "linux":
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:
+            # It was gone before that.
+            os._exit(0)
 
 
 class Processes:
@@ -72,7 +76,7 @@ class Processes:
                 errors="replace",
                 env={**os.environ, "PYTHONUNBUFFERED": "1"},
                 start_new_session=True,
-                preexec_fn=_end_with_parent,  # noqa: PLW1509 - no thread runs yet
+                preexec_fn=partial(_end_with, os.getpid()),  # noqa: PLW1509 - no thread runs yet
             )
         for name in commands:
             self._relays.append(Thread(target=self._relay, args=[name], daemon=True))

@@ -198,8 +198,15 @@ class Fleet:
         """Exit codes of those that have ended."""
 
     def start(self, *flags: str) -> int:
-        """Start ``pgqueue_worker``, by turns at each host; return its pid."""
-        pid: int = next(self._turns).ask(list(flags))[0]
+        """Start ``pgqueue_worker``, by turns at each host.
+
+        Returns:
+            Its pid, by which harm is done to it: the worker's own, or where there are
+            ``--processes`` that of their supervisor.
+        """
+        many = any(flag.startswith("--processes") for flag in flags)
+        alone = [] if many else ["--no-supervisor"]
+        pid: int = next(self._turns).ask([*flags, *alone])[0]
         self.alive.append(pid)
         self.started += 1
         return pid

@@ -228,18 +228,24 @@ def database_environment(**changes: Any) -> dict[str, str]:
 def start_process(
     transactional_db: None, tmp_path: Path
 ) -> Iterator[Callable[..., WorkerProcess]]:
-    """Return a function that starts a worker process; all are killed after the test."""
+    """Return a function that starts a worker process; all are killed after the test.
+
+    There is no supervisor without ``--processes``: what it gives is the worker itself.
+    """
     started: list[WorkerProcess] = []
 
     def start(
         *flags: str,
         until: str | None = "serves",
+        alone: bool = True,
         pgqueue: dict[str, Any] | None = None,
         python_path: str = "",
         prefix: Sequence[str] = (),
         **database: Any,
     ) -> WorkerProcess:
         fast = ["--lease=10", "--poll-interval=0.05", "--threads=2"]
+        if alone and not any(flag.startswith("--processes") for flag in flags):
+            fast.append("--no-supervisor")
         environment = database_environment(**database)
         environment["TEST_PGQUEUE"] = json.dumps(pgqueue or {})
         environment["PYTHONPATH"] = python_path

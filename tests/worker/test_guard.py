@@ -24,10 +24,10 @@ BUSY_MACHINE = 3.0
 
 @pytest.fixture
 def start(start_process, tmp_path):
-    """Return a function that starts a supervisor with one worker."""
+    """Return a function that starts a worker in the plainest way."""
 
     def start(*flags):
-        return start_process("--processes=1", "--lease=60", *flags, pgqueue=BOTH)
+        return start_process("--lease=60", *flags, alone=False, pgqueue=BOTH)
 
     yield start
     # One that keeps the interpreter does not even see that its parent is gone.

@@ -173,8 +173,9 @@ def test_a_database_of_another_kind_is_refused_in_one_line(start_process):
     assert "Traceback" not in process.log
 
 
-def test_a_database_without_the_table_is_said_in_one_line(start_process):
-    process = start_process(until=None, NAME="postgres")
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_database_without_the_table_is_said_in_one_line(start_process, alone):
+    process = start_process(until=None, alone=alone, NAME="postgres")
     assert process.wait() == 1
     assert "migrate" in process.log
     assert process.log.count("\n") == 1
@@ -196,11 +197,14 @@ def test_a_table_that_may_not_be_read_is_said_in_one_line(start_process, connect
     assert process.log.count("\n") == 1
 
 
+@pytest.mark.parametrize("alone", [True, False])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_database_that_is_away_is_said_in_one_line_and_waited_for(
-    start_process, number
+    start_process, number, alone
 ):
-    process = start_process(until="trying again", HOST="127.0.0.1", PORT="1")
+    process = start_process(
+        until="trying again", alone=alone, HOST="127.0.0.1", PORT="1"
+    )
     began = monotonic()
 
     process.signal(number)

@@ -125,6 +125,26 @@ def test_prc_08_recycled_children_run_each_job_once(
     assert process.stop() == 0
 
 
+def test_one_worker_is_supervised_too(start_process):
+    process = start_process(alone=False)
+    first = finished(add(handlers.where)).result[0]
+    assert first != process.pid
+
+    os.kill(first, signal.SIGKILL)
+
+    assert finished(add(handlers.where)).result[0] not in (first, process.pid)
+    assert process.stop() == 0
+
+
+@pytest.mark.parametrize("flag", ["--drain", "--max-jobs=1"])
+def test_what_ends_by_itself_has_no_supervisor(start_process, flag):
+    id_ = add(handlers.where)
+    process = start_process(flag, until=None, alone=False)
+
+    assert process.wait() == 0
+    assert finished(id_).result[0] == process.pid
+
+
 def test_draining_children_end_the_supervisor(start_process):
     ids = [add(handlers.where) for _ in range(20)]
 
@@ -139,6 +159,7 @@ def test_draining_children_end_the_supervisor(start_process):
     [
         (["--processes=0"], "--processes: must be from 1 to 100, not 0"),
         (["--processes=2", "--max-jobs=3"], "say --max-jobs-per-child"),
+        (["--processes=2", "--no-supervisor"], "--no-supervisor: goes with one"),
         (["--max-rss=0"], "--max-rss: must be a whole number"),
     ],
 )

@@ -2,12 +2,13 @@
 
 import logging
 from argparse import ArgumentParser
+from threading import current_thread, main_thread
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connections, router
 
-from pgqueue_django.db import WorkerSession, is_missing_table
+from pgqueue_django.db import WorkerSession, is_missing_table, is_passing
 from pgqueue_django.exceptions import InvalidJob
 from pgqueue_django.models import Job
 from pgqueue_django.worker import Worker, WorkerOptions
@@ -17,7 +18,7 @@ from pgqueue_django.worker.supervisor import PROCESSES_MAX, Supervisor
 
 
 class Command(BaseCommand):
-    """Runs a worker in this process."""
+    """Runs workers under a supervisor, or one in this process."""
 
     help = "Claim and run jobs until SIGTERM or SIGINT; a second one ends at once."
 
@@ -48,12 +49,19 @@ class Command(BaseCommand):
         )
         parser.add_argument("--max-jobs", type=int, help="End after so many jobs.")
         parser.add_argument(
-            "--processes", type=int, help="Worker processes under a supervisor."
+            "--processes",
+            type=int,
+            help="Worker processes under the supervisor; 1 by default.",
+        )
+        parser.add_argument(
+            "--no-supervisor",
+            action="store_true",
+            help="Work in this very process, as --drain, --max-jobs and --reload do.",
         )
         parser.add_argument(
             "--max-jobs-per-child",
             type=int,
-            help="With --processes: replace a process after so many jobs.",
+            help="Replace a process after so many jobs.",
         )
         parser.add_argument(
             "--max-rss",
@@ -71,8 +79,12 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **options: Any) -> None:
         """Run the workers, and exit with their code."""
-        if options["reload"] and options["processes"] is not None:
-            raise CommandError("--reload: goes with one process, not with --processes")
+        for flag in ("reload", "no_supervisor"):
+            if options[flag] and options["processes"] is not None:
+                name = flag.replace("_", "-")
+                raise CommandError(
+                    f"--{name}: goes with one process, not with --processes"
+                )
         _show_log()
         worker = _worker(options)
         alias = worker.options.database or router.db_for_write(Job)
@@ -91,11 +103,21 @@ class Command(BaseCommand):
 
 
 def _run(worker: Worker, options: dict[str, Any], alias: str) -> int:
-    if options["processes"] is not None:
+    if _is_supervised(options):
         return _supervise(options, alias)
     if not options["reload"]:
         return worker.run()
     return run_until_changed(worker) if is_child() else Reloader().run()
+
+
+def _is_supervised(options: dict[str, Any]) -> bool:
+    if options["processes"] is not None:
+        return True
+    # What ends by itself needs nobody to start it again.
+    ends = options["drain"] or options["max_jobs"] is not None
+    alone = ends or options["no_supervisor"] or options["reload"]
+    # Called from another thread it has no signals, and is no process to fork.
+    return not alone and current_thread() is main_thread()
 
 
 def _show_log() -> None:
@@ -116,16 +138,18 @@ def _supervise(options: dict[str, Any], alias: str) -> int:
             "--max-jobs: goes with one process; with --processes say "
             "--max-jobs-per-child"
         )
-    if not 1 <= options["processes"] <= PROCESSES_MAX:
+    processes = 1 if options["processes"] is None else options["processes"]
+    if not 1 <= processes <= PROCESSES_MAX:
         raise CommandError(
-            f"--processes: must be from 1 to {PROCESSES_MAX}, "
-            f"not {options['processes']}"
+            f"--processes: must be from 1 to {PROCESSES_MAX}, not {processes}"
         )
+    session = WorkerSession(alias, name="pgqueue supervisor")
+    _check_table(session)
     _worker_options = {**options, "max_jobs": options["max_jobs_per_child"]}
     supervisor = Supervisor(
-        options["processes"],
+        processes,
         lambda: _worker(_worker_options),
-        WorkerSession(alias, name="pgqueue supervisor"),
+        session,
         replace=not options["drain"],
         shutdown_timeout=_worker(options).options.shutdown_timeout,
     )
@@ -142,6 +166,17 @@ def _worker(options: dict[str, Any]) -> Worker:
     except InvalidJob as error:
         flag = f"--{error.field.replace('_', '-')}"
         raise CommandError(f"{flag}: {error.message}") from error
+
+
+def _check_table(session: WorkerSession) -> None:
+    """Fail now where no wait helps: children would be started again and again."""
+    try:
+        Job.objects.on(session).next_due()
+    except DatabaseError as error:
+        if not is_passing(error):
+            raise
+    finally:
+        session.close()
 
 
 def _check_database(alias: str) -> None:

@@ -1,6 +1,8 @@
 """The ``django.tasks`` backend whose store is the job table."""
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from django.apps import apps
@@ -14,7 +16,7 @@ from pgqueue_django.backends.options import (
     queue_problems,
     read_options,
 )
-from pgqueue_django.backends.results import Limits, local, parse_id, result_of
+from pgqueue_django.backends.results import Limits, parse_id, result_of
 from pgqueue_django.backends.validation import check_task
 from pgqueue_django.compat import (
     AnyTask,
@@ -24,6 +26,7 @@ from pgqueue_django.compat import (
     task_enqueued,
 )
 from pgqueue_django.conf import get_settings
+from pgqueue_django.hearing import is_heard
 from pgqueue_django.policies import BackoffPolicy
 from pgqueue_django.registry import name_of, registry
 from pgqueue_django.results import JobResult
@@ -118,7 +121,7 @@ class PgQueueBackend(BaseTaskBackend):
             task=task,
             id=str(enqueued.id),
             status=TaskResultStatus.READY,
-            enqueued_at=local(enqueued.enqueued_at),
+            enqueued_at=enqueued.enqueued_at,
             started_at=None,
             last_attempted_at=None,
             finished_at=None,
@@ -128,7 +131,8 @@ class PgQueueBackend(BaseTaskBackend):
             errors=[],
             worker_ids=[],
         )
-        task_enqueued.send(type(self), task_result=result)
+        if is_heard(task_enqueued, logging.DEBUG):
+            task_enqueued.send(type(self), task_result=result)
         return result
 
     def get_result(self, result_id: str) -> JobResult[Any]:
@@ -175,10 +179,8 @@ class PgQueueBackend(BaseTaskBackend):
             )
 
     def _jobs(self) -> "JobManager":
-        from pgqueue_django.models import Job
-
         # Reads go there too: a replica may not have the job yet.
-        return Job.objects.db_manager(self.database)
+        return _jobs_on(self.database)
 
     def spec_of(
         self, task: AnyTask, args: Sequence[Any], kwargs: Mapping[str, Any]
@@ -209,3 +211,10 @@ class PgQueueBackend(BaseTaskBackend):
             own or defaults.max_attempts or get_settings().max_attempts,
             defaults.timeout if timeout is None else timeout,
         )
+
+
+@cache
+def _jobs_on(database: str) -> "JobManager":
+    from pgqueue_django.models import Job
+
+    return Job.objects.db_manager(database)

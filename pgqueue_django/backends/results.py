@@ -5,9 +5,6 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from django.conf import settings
-from django.utils import timezone
-
 from pgqueue_django.compat import AnyTask, TaskResultDoesNotExist
 from pgqueue_django.exceptions import UnknownTask
 from pgqueue_django.registry import registry
@@ -68,13 +65,6 @@ def result_of(
     if job.state == State.SUCCEEDED:
         object.__setattr__(result, "_return_value", job.result)
     return result
-
-
-def local(instant: datetime) -> datetime:
-    """Return an instant as model fields give it: naive where ``USE_TZ`` is off."""
-    if settings.USE_TZ or timezone.is_naive(instant):
-        return instant
-    return timezone.make_naive(instant, timezone.get_default_timezone())
 
 
 def _task_of(job: "Job", alias: str, limits_of: Callable[[AnyTask], Limits]) -> AnyTask:

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable, Collection
 from datetime import datetime
 from difflib import get_close_matches
+from functools import lru_cache
+from types import FunctionType
 from typing import Any, Final
 
 from django.conf import settings
@@ -33,13 +35,25 @@ def check_task(task: AnyTask, queues: Collection[str]) -> None:
     Raises:
         InvalidTask: The task cannot be run, or its priority, queue or time is wrong.
     """
-    if problem := function_problem(task.func):
-        raise InvalidTask(f"{_MODULE_LEVEL} {problem} {_ADVICE}")
-    _check_kind(task.func)
+    if not inspect.isfunction(task.func):
+        raise _not_at_module_level(task.func)
+    _check_function(task.func)
     _check_priority(task.priority)
     _check_queue(task.queue_name, queues)
     if task.run_after is not None:
         _check_run_after(task.run_after)
+
+
+# Once for each that passes: a look at where it is costs as much as the rest together.
+@lru_cache(maxsize=1_024)
+def _check_function(func: FunctionType) -> None:
+    if function_problem(func):
+        raise _not_at_module_level(func)
+    _check_kind(func)
+
+
+def _not_at_module_level(func: object) -> InvalidTask:
+    return InvalidTask(f"{_MODULE_LEVEL} {function_problem(func)} {_ADVICE}")
 
 
 def function_problem(func: object) -> str:

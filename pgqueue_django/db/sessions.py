@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, LiteralString, Protocol
 
 from django.db import Error, connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from pgqueue_django.db.errors import is_connection_error
 
@@ -69,15 +70,9 @@ class DjangoSession:
             self._leave_if_broken(error)
             raise
 
-    def takes_two(self) -> bool:
-        """Tell whether ``rows_before`` is possible now."""
-        features: Any = connections[self.alias].features
-        # Parameters apart from the text go with one statement only.
-        return not (self.in_transaction() or features.uses_server_side_binding)
-
     def rows_before(
         self, statement: LiteralString, then: LiteralString, params: Params
-    ) -> list[Row]:
+    ) -> list[Row] | None:
         """Run two statements, each in a transaction of its own, in one message.
 
         Args:
@@ -85,11 +80,17 @@ class DjangoSession:
             then: What carries no promise.
             params: Of both.
 
+        Returns:
+            None where that cannot be, and nothing was done: in a transaction, and where
+            parameters go apart from the text, which they do with one statement only.
+
         Raises:
             django.db.utils.Error: Whatever the database says. An error of the second
                 leaves open what became of the first, as a lost connection does.
         """
-        connection = connections[self.alias]
+        connection: Any = connections[self.alias]
+        if _in_transaction(connection) or connection.features.uses_server_side_binding:
+            return None
         with connection.cursor() as cursor:
             try:
                 cursor.execute(f"BEGIN;{statement};COMMIT;{then}", dict(params))
@@ -98,9 +99,10 @@ class DjangoSession:
                     connection.rollback()
                 self._leave_if_broken(error)
                 raise
-            # From the answer to BEGIN to that of the statement.
-            cursor.nextset()
-            return list(cursor.fetchall())
+            # All answers are here. Behind that to BEGIN comes the statement's.
+            answers = cursor.cursor
+            answers.nextset()
+            return list(answers.fetchall())
 
     @contextmanager
     def atomic(self) -> Iterator[None]:
@@ -129,8 +131,11 @@ class DjangoSession:
 
     def in_transaction(self) -> bool:
         """See Session."""
-        connection = connections[self.alias]
-        return connection.in_atomic_block or not connection.get_autocommit()
+        return _in_transaction(connections[self.alias])
 
     def close(self) -> None:
         """Leave the connection to Django, whose it is."""
+
+
+def _in_transaction(connection: BaseDatabaseWrapper) -> bool:
+    return connection.in_atomic_block or not connection.get_autocommit()

@@ -32,9 +32,11 @@ class Hint:
         session = self.session
         if not get_settings().notify:
             return session.rows(statement, params)
-        if isinstance(session, DjangoSession) and session.takes_two():
+        if isinstance(session, DjangoSession):
             both = {**params, **self._params}
-            return session.rows_before(statement, sql.NOTIFY_ALONE, both)
+            rows = session.rows_before(statement, sql.NOTIFY_ALONE, both)
+            if rows is not None:
+                return rows
         rows = session.rows(statement, params)
         session.after_commit(self)
         return rows

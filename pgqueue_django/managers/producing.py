@@ -3,10 +3,12 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from datetime import datetime
-from typing import LiteralString, NamedTuple
+from datetime import UTC, datetime
+from typing import LiteralString, NamedTuple, Self
 
+from django.conf import settings
 from django.db import OperationalError, transaction
+from django.utils import timezone
 
 from pgqueue_django.db import DjangoSession, Session
 from pgqueue_django.db.sessions import Row
@@ -41,6 +43,18 @@ class Enqueued(NamedTuple):
     enqueued_at: datetime
     created: bool
 
+    @classmethod
+    def of(cls, id_: int, seconds: float, *, created: bool) -> Self:
+        """Make it of the instant in seconds since 1970.
+
+        It is as model fields give it: naive where ``USE_TZ`` is off.
+        """
+        instant = datetime.fromtimestamp(seconds, UTC)
+        if not settings.USE_TZ:
+            zone = timezone.get_default_timezone()
+            instant = timezone.make_naive(instant, zone)
+        return cls(id_, instant, created)
+
 
 class ProducerVerbs(SessionManager):
     """Enqueue, one and many."""
@@ -70,8 +84,8 @@ class ProducerVerbs(SessionManager):
             return self._enqueue_keyed(session, spec)
         if spec.run_at is None and spec.delay <= 0:
             due = Hint(session, DUE_CHANNEL, spec.queue)
-            ((id_, enqueued_at),) = due.after(sql.ENQUEUE_NOW, _one(spec))
-            return Enqueued(id_, enqueued_at, created=True)
+            (row,) = due.after(sql.ENQUEUE_NOW, _one(spec))
+            return Enqueued.of(*row, created=True)
         return self._inserted(session, spec, session.rows(sql.ENQUEUE_ONE, _one(spec)))
 
     def _enqueue_keyed(self, session: Session, spec: JobSpec) -> Enqueued:
@@ -85,7 +99,7 @@ class ProducerVerbs(SessionManager):
     def _inserted(self, session: Session, spec: JobSpec, rows: list[Row]) -> Enqueued:
         ((id_, enqueued_at, wait),) = rows
         self._hint_waits(session, spec.queue, [wait])
-        return Enqueued(id_, enqueued_at, created=True)
+        return Enqueued.of(id_, enqueued_at, created=True)
 
     def enqueue_many(self, specs: Iterable[JobSpec]) -> list[int]:
         """Insert jobs, all or none of them.
@@ -154,7 +168,7 @@ class ProducerVerbs(SessionManager):
         id_, enqueued_at, same = found[0]
         if not same:
             raise IdempotencyConflict(spec.queue, spec.idempotency_key or "", id_)
-        return Enqueued(id_, enqueued_at, created=False)
+        return Enqueued.of(id_, enqueued_at, created=False)
 
 
 def _insert_keyed_one(session: Session, spec: JobSpec) -> list[Row]:

@@ -67,13 +67,13 @@ ORDER BY given.queue, given.idempotency_key, given.id"""
 
 _ROW_OF_ONE: Final[LiteralString] = """
 INSERT INTO pgqueue_job (
-    queue, task, args, kwargs, priority, max_attempts, timeout_seconds,
-    idempotency_key, attempts, worker, errors, enqueued_at, run_at, state
+    queue, task, args, kwargs, priority, max_attempts, timeout_seconds, attempts,
+    worker, errors, enqueued_at, idempotency_key, run_at, state
 )
 VALUES (
     %(queue)s, %(task)s, %(args)s::jsonb, %(kwargs)s::jsonb, %(priority)s::smallint,
-    %(max_attempts)s::integer, %(timeout)s::float8,
-    %(idempotency_key)s, 0, '', '[]', statement_timestamp(), """
+    %(max_attempts)s::integer, %(timeout)s::float8, 0,
+    '', '[]', statement_timestamp(), """
 
 _DUE: Final[LiteralString] = """coalesce(
         %(run_at)s::timestamptz,
@@ -83,6 +83,7 @@ _DUE: Final[LiteralString] = """coalesce(
 # VALUES, and not a sub-select that names the time once: it is planned in half the time.
 _ENQUEUE_ROW: Final[LiteralString] = (
     _ROW_OF_ONE
+    + """%(idempotency_key)s, """
     + _DUE
     + """,
     CASE WHEN """
@@ -93,20 +94,23 @@ _ENQUEUE_ROW: Final[LiteralString] = (
 
 _ENQUEUED_ROW: Final[LiteralString] = """
 RETURNING
-    id, enqueued_at, extract(epoch FROM run_at - statement_timestamp())::float8
+    id, extract(epoch FROM enqueued_at)::float8,
+    extract(epoch FROM run_at - statement_timestamp())::float8
 """
 
 # ENQUEUE for one job, without the arrays' cost. Params: the columns' values.
-# Rows: id, enqueued_at, seconds until due. Locks, Index: as ENQUEUE.
+# Rows: id, enqueued_at (seconds since 1970, which the driver reads in a fifth of the
+# time), seconds until due. Locks, Index: as ENQUEUE.
 ENQUEUE_ONE: Final[LiteralString] = _ENQUEUE_ROW + _ENQUEUED_ROW
 
-# ENQUEUE_ONE for a job without a time, which most are: planned and run in less.
-# Params: as ENQUEUE_ONE. Rows: id, enqueued_at. Locks, Index: as ENQUEUE.
+# ENQUEUE_ONE for a job without a time or a key, which most are: in less time.
+# Params: as ENQUEUE_ONE. Rows: id, enqueued_at as there. Locks, Index: as
+# ENQUEUE.
 ENQUEUE_NOW: Final[LiteralString] = (
     _ROW_OF_ONE
-    + """statement_timestamp(), 'queued'
+    + """NULL, statement_timestamp(), 'queued'
 )
-RETURNING id, enqueued_at
+RETURNING id, extract(epoch FROM enqueued_at)::float8
 """
 )
 
@@ -115,11 +119,11 @@ RETURNING id, enqueued_at
 ENQUEUE_ONE_KEYED: Final[LiteralString] = _ENQUEUE_ROW + _UNLESS_TAKEN + _ENQUEUED_ROW
 
 # Params: queue, idempotency_key; task, args, kwargs of the call that met the key.
-# Rows: id, enqueued_at, whether the stored call is the same (as jsonb: 1.0 is 1, and
-# the order of keys is nothing). Locks: none. Index: unique key.
+# Rows: id, enqueued_at as above, whether the stored call is the same (as jsonb: 1.0 is
+# 1, and the order of keys is nothing). Locks: none. Index: unique key.
 FIND_BY_KEY: Final[LiteralString] = """
 SELECT
-    id, enqueued_at,
+    id, extract(epoch FROM enqueued_at)::float8,
     task = %(task)s AND args = %(args)s::jsonb AND kwargs = %(kwargs)s::jsonb
 FROM pgqueue_job
 WHERE queue = %(queue)s AND idempotency_key = %(idempotency_key)s

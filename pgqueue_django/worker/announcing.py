@@ -11,12 +11,12 @@ from django.dispatch import Signal
 
 from pgqueue_django.compat import (
     R,
-    Task,
     TaskError,
     TaskResultStatus,
     task_finished,
     task_started,
 )
+from pgqueue_django.hearing import is_heard
 from pgqueue_django.outcomes import Cancelled, Committed, Failed, Outcome, Succeeded
 from pgqueue_django.results import JobResult
 from pgqueue_django.serialization import load_result
@@ -31,10 +31,6 @@ _STATUSES: Final[Mapping[type[Outcome], TaskResultStatus]] = {
 
 _KNOWN: Final = frozenset({"task", "id", "backend", "status"})
 _OF_THE_ROW: Final = frozenset(each.name for each in fields(JobResult)) - _KNOWN
-
-# The framework's own receivers: one a signal, which writes a log line.
-_LOGGER: Final = logging.getLogger(Task.__module__.rpartition(".")[0])
-_OWN_RECEIVERS: Final = 1
 
 
 class AttemptResult(JobResult[R]):
@@ -117,7 +113,7 @@ class Announcer:
 
     def started(self) -> None:
         """Announce that the handler is about to run."""
-        if _is_heard(task_started, logging.INFO):
+        if is_heard(task_started, logging.INFO):
             self._send(task_started, AttemptResult(self._task, self._id))
 
     def ended(self, outcome: Outcome) -> Outcome:
@@ -131,7 +127,7 @@ class Announcer:
         """
         status = _STATUSES.get(type(outcome))
         level = logging.ERROR if status == TaskResultStatus.FAILED else logging.INFO
-        if status is not None and _is_heard(task_finished, level):
+        if status is not None and is_heard(task_finished, level):
             took = monotonic() - self._since
             self._send(
                 task_finished, AttemptResult(self._task, self._id, outcome, took)
@@ -140,17 +136,3 @@ class Announcer:
 
     def _send(self, signal: Signal, result: AttemptResult[Any]) -> None:
         signal.send_robust(type(self._task.get_backend()), task_result=result)
-
-
-def starts_have_receivers() -> bool:
-    """Tell whether anybody but the log would hear of a start."""
-    return len(task_started.receivers) > _OWN_RECEIVERS
-
-
-def ends_have_receivers() -> bool:
-    """Tell whether anybody but the log would hear of an end."""
-    return len(task_finished.receivers) > _OWN_RECEIVERS
-
-
-def _is_heard(signal: Signal, level: int) -> bool:
-    return len(signal.receivers) > _OWN_RECEIVERS or _LOGGER.isEnabledFor(level)

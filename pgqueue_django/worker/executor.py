@@ -11,6 +11,7 @@ from asgiref.sync import async_to_sync, sync_to_async
 from pgqueue_django import signals
 from pgqueue_django.attempts import Attempt
 from pgqueue_django.backoff import Backoff
+from pgqueue_django.compat import task_finished, task_started
 from pgqueue_django.context import JobContext
 from pgqueue_django.exceptions import (
     AttemptCancelled,
@@ -21,6 +22,7 @@ from pgqueue_django.exceptions import (
     Snooze,
 )
 from pgqueue_django.failures import Failure
+from pgqueue_django.hearing import has_receivers
 from pgqueue_django.outcomes import (
     Cancelled,
     Failed,
@@ -34,11 +36,7 @@ from pgqueue_django.registry import registry
 from pgqueue_django.serialization import dump_result, load_args, load_kwargs
 from pgqueue_django.specs import clean_delay
 from pgqueue_django.tasks import QueueTask, as_queue_task
-from pgqueue_django.worker.announcing import (
-    Announcer,
-    ends_have_receivers,
-    starts_have_receivers,
-)
+from pgqueue_django.worker.announcing import Announcer
 from pgqueue_django.worker.held import HeldJob, Notes
 from pgqueue_django.worker.leases import Lease
 from pgqueue_django.worker.scopes import Scope
@@ -218,12 +216,12 @@ class _Run:
     @property
     def start_has_receivers(self) -> bool:
         """Whether anybody listens who may do whatever they like."""
-        return bool(signals.job_started.receivers) or starts_have_receivers()
+        return bool(signals.job_started.receivers) or has_receivers(task_started)
 
     @property
     def end_has_receivers(self) -> bool:
         """Whether anybody listens who may do whatever they like."""
-        return self._lease.committed is not None or ends_have_receivers()
+        return self._lease.committed is not None or has_receivers(task_finished)
 
     def begin(self) -> Outcome | None:
         """Decode and announce; return the end of what cannot be decoded."""

@@ -161,6 +161,6 @@ def test_the_look_says_whether_the_call_is_the_same():
     }  # fmt: skip
     with connection.cursor() as cursor:
         cursor.execute(sql.FIND_BY_KEY, given)
-        assert cursor.fetchall() == [(job.id, job.enqueued_at, True)]
+        assert cursor.fetchall() == [(job.id, job.enqueued_at.timestamp(), True)]
         cursor.execute(sql.FIND_BY_KEY, given | {"task": "u"})
-        assert cursor.fetchall() == [(job.id, job.enqueued_at, False)]
+        assert cursor.fetchall() == [(job.id, job.enqueued_at.timestamp(), False)]

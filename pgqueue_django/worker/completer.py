@@ -47,6 +47,7 @@ class Completer:
         flush_seconds: Longest time that an outcome waits for others.
         on_waiting: Called with the queue and the delay (seconds) of a job that waits
             again.
+        on_flushed: Called when a batch has been written.
     """
 
     name = "completer"
@@ -60,6 +61,7 @@ class Completer:
         flush_size: int,
         flush_seconds: float,
         on_waiting: Callable[[str, float], None],
+        on_flushed: Callable[[], None] = lambda: None,
     ) -> None:
         self._session = session
         self._jobs: JobManager = Job.objects.on(session)
@@ -68,6 +70,7 @@ class Completer:
         self._flush_size = flush_size
         self._flush_seconds = flush_seconds
         self._on_waiting = on_waiting
+        self._on_flushed = on_flushed
         self._given: deque[Recordable] = deque()
         self._some = Event()
         self._enough = Event()
@@ -97,6 +100,7 @@ class Completer:
         """Gather a batch, and record it."""
         self._gather()
         self._flush()
+        self._on_flushed()
         return 0.0
 
     def close(self) -> None:

@@ -75,6 +75,7 @@ class Parts:
         self._identity = identity
         self._sessions: list[WorkerSession] = []
         self._claiming = True
+        self._waits_for_completer = False
         self._stopped = False
         self.leases = Leases(options.lease)
         self.time_limits = TimeLimits(board)
@@ -161,6 +162,7 @@ class Parts:
                 flush_size=flush_size,
                 flush_seconds=configured.flush_milliseconds / 1_000,
                 on_waiting=self._waiting,
+                on_flushed=self._flushed,
             )
             for _ in range(lanes)
         ]
@@ -219,6 +221,7 @@ class Parts:
         if not self._claiming or self._heartbeat_loop.recovery.failing_since:
             return NO_ROOM
         if self.completer.full:
+            self._waits_for_completer = True
             return NO_ROOM
         room = self.pools.room
         if self._options.max_jobs is None:
@@ -291,6 +294,11 @@ class Parts:
     def _room_made(self) -> None:
         if self._claimer.any_open:
             self._claimer_loop.wake()
+
+    def _flushed(self) -> None:
+        if self._waits_for_completer and not self.completer.full:
+            self._waits_for_completer = False
+            self._room_made()
 
     def _due(self, queue: str) -> None:
         if self._claimer.hint([queue]):

@@ -34,6 +34,7 @@ class Made:
         self.leases = Leases(30)
         self.leases.add(attempts, monotonic())
         self.waiting: list[tuple[str, float]] = []
+        self.backlogs: list[int] = []
         self.completer = Completer(
             session,
             self.leases,
@@ -41,6 +42,7 @@ class Made:
             flush_size=size,
             flush_seconds=seconds,
             on_waiting=lambda *told: self.waiting.append(told),
+            on_flushed=lambda: self.backlogs.append(self.completer.backlog),
         )
 
     def put(self, *entries):
@@ -63,6 +65,17 @@ def statements(monkeypatch):
 
     monkeypatch.setattr(WorkerSession, "rows", noted)
     return seen
+
+
+def test_who_waits_for_its_backlog_hears_of_each_batch(session):
+    attempts = factories.claimed_many(5)
+    made = Made(session, attempts, size=2)
+    made.put(*((attempt, OK) for attempt in attempts))
+
+    for _ in range(3):
+        made.run()
+
+    assert made.backlogs == [3, 1, 0]
 
 
 def test_records_many_outcomes_in_one_statement(session, statements):

@@ -18,13 +18,6 @@ SECOND: Final = "second"
 
 TASK_MODULE: Final = "pgqueue_django.bench.tasks"
 
-# Two lines a job that nobody sees here would take as long as the job itself.
-_LOGGING: Final[Mapping[str, Any]] = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "loggers": {"django.tasks": {"level": "WARNING"}},
-}
-
 # Of no use to a connection of the bench, or in its way: names by which it finds them.
 _NOT_OURS = ("pool", "application_name", "assume_role")
 
@@ -48,7 +41,6 @@ class Site:
             INSTALLED_APPS=["pgqueue_django"],
             PGQUEUE=dict(self.pgqueue),
             USE_TZ=True,
-            LOGGING=_LOGGING,
         )
         django.setup()
 

@@ -256,6 +256,7 @@ TABLES: dict[str, Callable[[dict[str, Report]], str]] = {
     "peers-throughput": peers_throughput,
     "peers-latency": peers_latency,
     "per-job": _figures("per_job"),
+    "million": _figures("million"),
     **{name: _figures(name) for name in _BENCHES},
 }
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from pgqueue_django.context import JobContext
     from pgqueue_django.enqueuing import enqueue
     from pgqueue_django.exceptions import (
+        AttemptCancelled,
+        AttemptTimedOut,
         Cancel,
         IdempotencyConflict,
         InvalidJob,
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 
 _HOMES: Final = {
+    "AttemptCancelled": "exceptions",
+    "AttemptTimedOut": "exceptions",
     "Backoff": "backoff",
     "Cancel": "exceptions",
     "IdempotencyConflict": "exceptions",
@@ -46,6 +50,8 @@ _HOMES: Final = {
 }
 
 __all__ = [
+    "AttemptCancelled",
+    "AttemptTimedOut",
     "Backoff",
     "Cancel",
     "IdempotencyConflict",

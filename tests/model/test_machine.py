@@ -13,6 +13,6 @@ def test_the_queue_does_what_the_model_says(world):
     run_state_machine_as_test(machine_in(world), settings=bounded(25))
 
     assert world.seen["steps"] > 900
-    assert world.seen["claims"] > 50
-    assert world.seen["refused"] > 50
-    assert world.seen["interrupted"] > 5
+    assert world.seen["claims"] > 20
+    assert world.seen["refused"] > 20
+    assert world.seen["interrupted"] > 2

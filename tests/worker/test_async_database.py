@@ -156,7 +156,9 @@ def test_a_receiver_that_leaves_a_transaction_open_spoils_nothing(
     assert [job.result[0][4] for job in jobs] == [False] * 3
 
 
-def test_without_receivers_nothing_leaves_the_loop(start_worker, caplog):
+def test_without_receivers_nothing_leaves_the_loop(start_worker, caplog, monkeypatch):
+    # Other tests' modules may listen.
+    monkeypatch.setattr(signals.job_started, "receivers", [])
     caplog.set_level("INFO")
     start_worker(threads=1)
     finished(add(async_handlers.nothing))

@@ -63,16 +63,22 @@ WITH candidate AS MATERIALIZED (
     FOR UPDATE SKIP LOCKED
 )"""
 
-# Of the head only: a walk past all jobs of other tasks could be as long as the backlog.
-# One by one, as a sort would lock them all. LIKE: as in SET_ASIDE.
-_TASKS_CANDIDATES: Final[LiteralString] = """
+# A look at it in place of a walk past all jobs of other tasks, which could be as long
+# as the backlog. LIKE, where its rows are looked up by key, is "=" to which no partial
+# index applies.
+_HEAD: Final[LiteralString] = """
 WITH head AS MATERIALIZED (
     SELECT id, task
     FROM pgqueue_job
     WHERE queue = %(queue)s AND state = 'queued'
     ORDER BY priority DESC, run_at, id
     LIMIT (SELECT %(depth)s::bigint)
-), candidate AS MATERIALIZED (
+)"""
+
+# One by one, as a sort would lock them all.
+_TASKS_CANDIDATES: Final[LiteralString] = (
+    _HEAD
+    + """, candidate AS MATERIALIZED (
     SELECT job.id
     FROM head
     CROSS JOIN LATERAL (
@@ -84,6 +90,7 @@ WITH head AS MATERIALIZED (
     WHERE head.task = ANY(%(tasks)s::text[])
     LIMIT (SELECT %(limit)s::bigint)
 )"""
+)
 
 # Task by task, oldest first: jobs set aside have lost their place, and a sort of them
 # all would cost more with each one.
@@ -149,16 +156,10 @@ CLAIM_UNSERVED: Final[LiteralString] = _UNSERVED_CANDIDATES + _CLAIM_CANDIDATE_R
 
 # Params: queue, tasks (the known ones), depth (jobs to look at from the head).
 # Rows: how many were set aside. Locks: the rows, skipping locked ones. Index: claim.
-# One look at the head moves them by thousands, where claims would by their limit. LIKE
-# is "=" to which no partial index applies: the second look is by key.
-SET_ASIDE: Final[LiteralString] = """
-WITH head AS MATERIALIZED (
-    SELECT id, task
-    FROM pgqueue_job
-    WHERE queue = %(queue)s AND state = 'queued'
-    ORDER BY priority DESC, run_at, id
-    LIMIT (SELECT %(depth)s::bigint)
-), unknown AS MATERIALIZED (
+# One look at the head moves them by thousands, where claims would by their limit.
+SET_ASIDE: Final[LiteralString] = (
+    _HEAD
+    + """, unknown AS MATERIALIZED (
     SELECT id
     FROM pgqueue_job
     WHERE id = ANY(ARRAY(SELECT id FROM head WHERE task <> ALL(%(tasks)s::text[])))
@@ -172,6 +173,7 @@ WITH head AS MATERIALIZED (
 )
 SELECT count(*) FROM aside
 """
+)
 
 # --- while a worker holds it ----------------------------------------------------------
 

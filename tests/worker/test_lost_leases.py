@@ -122,7 +122,7 @@ def test_lea_07_a_job_that_this_worker_lost_and_took_again_is_acked_once(
 def test_lea_07_a_handler_that_keeps_pythons_lock_loses_the_lease(
     start_process, held_by, let_go, flags
 ):
-    id_ = add(rough.hog, str(let_go.folder), 4.0)
+    id_ = add(rough.hog, str(let_go.folder), 8.0)
     first = start_process("--lease=1", *flags)
     holder = held_by()
 

@@ -33,6 +33,11 @@ class Attempt(NamedTuple):
     run_at: datetime
 
     @property
+    def key(self) -> tuple[int, str]:
+        """What tells it from all others; all attempts of one claim share its token."""
+        return self.id, self.token
+
+    @property
     def place(self) -> "Place":
         """Where the job stood in its queue."""
         return Place(self.priority, self.run_at, self.id)

@@ -76,7 +76,6 @@ class Executor:
     def __init__(self, time_limits: TimeLimits, notes: Notes | None = None) -> None:
         self._time_limits = time_limits
         self._notes = notes or Notes()
-        # By id and token: all attempts of one claim share its token.
         self._scopes: dict[tuple[int, str], Scope] = {}
 
     def run(self, attempt: Attempt, lease: Lease) -> Outcome:
@@ -132,7 +131,7 @@ class Executor:
         begin = aside(run.begin) if run.start_has_receivers else _async(run.begin)
         if (unreadable := await begin()) is not None:
             return unreadable
-        scope = self._scopes[_key(attempt)] = Scope(attempt, self._time_limits)
+        scope = self._scopes[attempt.key] = Scope(attempt, self._time_limits)
         arguments = aside if run.task.takes_context else _async
         try:
             args = await arguments(run.arguments)(self._notes)
@@ -141,7 +140,7 @@ class Executor:
         except BaseException as error:  # noqa: BLE001 - as in run
             return await aside(run.failed)(error, error.__traceback__)
         finally:
-            del self._scopes[_key(attempt)]
+            del self._scopes[attempt.key]
         ended = aside(run.ended) if run.end_has_receivers else _async(run.ended)
         return await ended(outcome)
 
@@ -162,7 +161,7 @@ class Executor:
             Whether it was running. False for a synchronous handler that has no timeout
             and whose task does not say ``cancel="interrupt"``.
         """
-        scope = self._scopes.get(_key(attempt))
+        scope = self._scopes.get(attempt.key)
         if scope is None:
             return self._time_limits.interrupt(attempt, reason)
         scope.interrupt(reason)
@@ -170,7 +169,7 @@ class Executor:
 
     def give_up(self, attempt: Attempt) -> Outcome:
         """Return how an attempt ends whose handler does not end by itself."""
-        scope = self._scopes.get(_key(attempt))
+        scope = self._scopes.get(attempt.key)
         reason = scope.reason if scope else AttemptTimedOut
         error = reason("ran for longer than its timeout, and could not be ended")
         if found := registry.find(attempt.task):
@@ -263,10 +262,6 @@ def _async(function: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
         return function(*args, **kwargs)
 
     return call
-
-
-def _key(attempt: Attempt) -> tuple[int, str]:
-    return attempt.id, attempt.token
 
 
 def _context(task: QueueTask[..., Any], lease: Lease, notes: Notes) -> JobContext:

@@ -80,7 +80,7 @@ class Parts:
         self.leases = Leases(options.lease)
         self.time_limits = TimeLimits(board)
         self._notes = Notes(self._session("notes"))
-        self._executor = Executor(self.time_limits, self._notes)
+        self.executor = Executor(self.time_limits, self._notes)
         self._sync_calls = SyncCalls(options.threads, "pgqueue-async-call")
         # Apart from those: no start or end is to wait for handlers' calls.
         self._announcing = SyncCalls(options.threads, "pgqueue-async-signals")
@@ -189,7 +189,7 @@ class Parts:
             self.leases,
             self._options.lease,
             self._options.heartbeat,
-            self._executor.cancel,
+            self.executor.cancel,
         )
 
     def _make_listener(self) -> Listener:
@@ -239,7 +239,7 @@ class Parts:
         if (lease := self._held(attempt)) is None:
             return
         with HandlerConnections() as connections:
-            outcome = self._executor.run(attempt, lease)
+            outcome = self.executor.run(attempt, lease)
         self._hand_over(attempt, outcome)
         self._report(attempt, connections.left_open)
 
@@ -249,7 +249,7 @@ class Parts:
         line = Line(self._sync_calls)
         line.open()
         try:
-            outcome = await self._executor.run_async(attempt, lease, self._aside)
+            outcome = await self.executor.run_async(attempt, lease, self._aside)
         finally:
             if cleaned := line.close():
                 await wrap_future(cleaned)
@@ -350,7 +350,7 @@ class Parts:
         stuck = self.time_limits.give_up()
         for attempt in stuck:
             self.pools.give_up(attempt)
-            self.completer.put(attempt, self._executor.give_up(attempt))
+            self.completer.put(attempt, self.executor.give_up(attempt))
             signals.handler_stuck.send_robust(Parts, attempt=attempt)
         return bool(stuck)
 
@@ -358,10 +358,6 @@ class Parts:
         """Signal who keeps the event loop from going on."""
         if blocked := self.pools.loop.look():
             signals.event_loop_blocked.send_robust(Parts, **blocked._asdict())
-
-    def interrupt(self, attempt: Attempt, reason: type[BaseException]) -> bool:
-        """Break off an attempt of an async handler; see Executor."""
-        return self._executor.interrupt(attempt, reason)
 
     def abort_overdue_statements(self) -> None:
         """Cut the connections whose statements have taken too long."""

@@ -52,7 +52,6 @@ class TimeLimits:
         self._board = board
         self._lock = Lock()
         self._running: set[_Running] = set()
-        # By id and token: all attempts of one claim share its token.
         self._given_up: set[tuple[int, str]] = set()
 
     def call(
@@ -117,7 +116,7 @@ class TimeLimits:
         """
         with self._lock:
             for running in self._running:
-                if _key(running.attempt) != _key(attempt) or running.fired:
+                if running.attempt.key != attempt.key or running.fired:
                     continue
                 running.deadline = min(running.deadline, monotonic())
                 running.reason = reason
@@ -136,14 +135,14 @@ class TimeLimits:
                 running.attempt
                 for running in self._running
                 if running.deadline <= before
-                and _key(running.attempt) not in self._given_up
+                and running.attempt.key not in self._given_up
             ]
-            self._given_up.update(map(_key, stuck))
+            self._given_up.update(attempt.key for attempt in stuck)
         return stuck
 
     def gave_up(self, attempt: Attempt) -> bool:
         """Tell whether an attempt, whose call has ended, was given up before."""
-        return _key(attempt) in self._given_up
+        return attempt.key in self._given_up
 
     def _begin(self, attempt: Attempt, thread: int | None) -> _Running:
         running = _Running(attempt, thread)
@@ -165,10 +164,6 @@ class TimeLimits:
             if running.fired and running.thread is not None:
                 _raise_in(running.thread, None)
                 raise running.reason
-
-
-def _key(attempt: Attempt) -> tuple[int, str]:
-    return attempt.id, attempt.token
 
 
 def _raise_in(thread: int, error: type[BaseException] | None) -> None:

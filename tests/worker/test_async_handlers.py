@@ -114,12 +114,12 @@ def test_an_interrupt_ends_a_handler_for_its_reason(start_worker, heard, reason,
     assert handlers.gates["gate"].arrived.wait(WAIT)
     attempt = attempt_of(heard, id_)
 
-    assert parts_of(worker).interrupt(attempt, reason)
+    assert parts_of(worker).executor.interrupt(attempt, reason)
 
     assert in_state(id_, "dead", "cancelled").state == state
     assert handlers.gates["gate"].left.is_set()
     assert factories.get(other).state == "running"
-    wait_until(lambda: not parts_of(worker).interrupt(attempt, reason))
+    wait_until(lambda: not parts_of(worker).executor.interrupt(attempt, reason))
 
 
 def attempt_of(heard, id_):

@@ -1,7 +1,7 @@
 """What runs a statement: the interface, and Django's own connection behind it."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, LiteralString, Protocol
 
@@ -22,6 +22,15 @@ class Session(Protocol):
 
         Raises:
             django.db.utils.Error: Whatever the database says.
+        """
+        ...
+
+    def rows_of_each(
+        self, statement: LiteralString, given: Sequence[Params]
+    ) -> list[list[Row]]:
+        """Run a statement once for each of these, and return the rows of each.
+
+        What they write is all kept or all undone.
         """
         ...
 
@@ -69,6 +78,13 @@ class DjangoSession:
         except Error as error:
             self._leave_if_broken(error)
             raise
+
+    def rows_of_each(
+        self, statement: LiteralString, given: Sequence[Params]
+    ) -> list[list[Row]]:
+        """See Session."""
+        with self.atomic() if len(given) > 1 else nullcontext():
+            return [self.rows(statement, params) for params in given]
 
     def rows_before(
         self, statement: LiteralString, then: LiteralString, params: Params

@@ -2,8 +2,8 @@
 
 import os
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from threading import Lock
 from time import monotonic
 from typing import Any, LiteralString
@@ -79,6 +79,21 @@ class WorkerSession:
         with self._bounded() as connection:
             cursor = connection.execute(statement, params)
             return cursor.fetchall() if cursor.description else []
+
+    def rows_of_each(
+        self, statement: LiteralString, given: Sequence[Params]
+    ) -> list[list[Row]]:
+        """See Session. All go in one message, where libpq can do that.
+
+        A connection on which one of them failed is closed, with its transaction.
+        """
+        if len(given) <= 1 or self.in_transaction():
+            return [self.rows(statement, params) for params in given]
+        with self._bounded() as connection, _pipeline(connection):
+            connection.execute("BEGIN")
+            cursors = [connection.execute(statement, params) for params in given]
+            connection.execute("COMMIT")
+        return [cursor.fetchall() for cursor in cursors]
 
     @contextmanager
     def atomic(self) -> Iterator[None]:
@@ -232,6 +247,10 @@ class WorkerSession:
         if self._prepare:
             connection.execute(_KEEP_TO_INDEXES)
         return float(uptime)
+
+
+def _pipeline(connection: psycopg.Connection[Row]) -> AbstractContextManager[object]:
+    return connection.pipeline() if psycopg.Pipeline.is_supported() else nullcontext()
 
 
 def _idle(connection: psycopg.Connection[Row]) -> bool:

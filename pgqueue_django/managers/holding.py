@@ -1,7 +1,7 @@
 """What a worker may do: claim jobs, and write of those that it holds."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import LiteralString
 from uuid import uuid4
 
@@ -10,6 +10,9 @@ from pgqueue_django.attempts import Attempt, Place, Write, Written
 from pgqueue_django.managers.arrays import array
 from pgqueue_django.managers.sessions import SessionManager, counting
 from pgqueue_django.sql import holding as sql
+
+# Where a look begins that has no place to begin after.
+_HEAD = (None, None, None)
 
 
 class HolderVerbs(SessionManager):
@@ -55,11 +58,46 @@ class HolderVerbs(SessionManager):
         Concurrency:
             Skips rows that others have locked.
         """
-        values = {"limit": limit, "worker": worker, "lease": lease}
+        values = {"queue": queue, "limit": limit, "worker": worker, "lease": lease}
         if after is not None:
-            return self._claim(sql.CLAIM_ON, queue, **values, **after._asdict())
+            return self._claim(sql.CLAIM_ON, **values, **after._asdict())
         statement = sql.CLAIM_WAITING if for_update_wait else sql.CLAIM
-        return self._claim(statement, queue, **values)
+        return self._claim(statement, **values)
+
+    def claim_along(
+        self,
+        queues: Mapping[str, Place | None],
+        *,
+        limit: int,
+        worker: str,
+        lease: float,
+    ) -> list[Attempt]:
+        """Take due jobs of several queues: of the next one what the last ones lack.
+
+        Args: as in ``claim``, and ``queues``, in order, each with the place behind
+            which to look in it; None is its head.
+
+        Returns:
+            The attempts of one queue after the other, most urgent first in each.
+        """
+        if len(queues) == 1:
+            ((queue, place),) = queues.items()
+            return self.claim(
+                queue, limit=limit, worker=worker, lease=lease, after=place
+            )
+        places = [place or _HEAD for place in queues.values()]
+        attempts = self._claim(
+            sql.CLAIM_ALONG,
+            limit=limit,
+            worker=worker,
+            lease=lease,
+            queues=list(queues),
+            priorities=array(place[0] for place in places),
+            run_ats=array(place[1] for place in places),
+            ids=array(place[2] for place in places),
+        )
+        order = {queue: position for position, queue in enumerate(queues)}
+        return sorted(attempts, key=lambda attempt: order[attempt.queue])
 
     def claim_tasks(
         self,
@@ -78,7 +116,7 @@ class HolderVerbs(SessionManager):
         """
         return self._claim(
             sql.CLAIM_TASKS,
-            queue,
+            queue=queue,
             limit=limit,
             worker=worker,
             lease=lease,
@@ -95,20 +133,16 @@ class HolderVerbs(SessionManager):
         """
         return self._claim(
             sql.CLAIM_UNSERVED,
-            queue,
+            queue=queue,
             limit=limit,
             worker=worker,
             lease=lease,
             tasks=list(tasks),
         )
 
-    def _claim(
-        self, statement: LiteralString, queue: str, **values: object
-    ) -> list[Attempt]:
-        token = str(uuid4())
-        given = {**values, "queue": queue, "token": token} | counting()
-        rows = self.session.rows(statement, given)
-        return [Attempt(queue, id_, token, *described) for id_, *described in rows]
+    def _claim(self, statement: LiteralString, **values: object) -> list[Attempt]:
+        given = {**values, "token": str(uuid4())} | counting()
+        return list(map(Attempt._make, self.session.rows(statement, given)))
 
     def set_aside(self, queue: str, *, tasks: Sequence[str], depth: int = 5_000) -> int:
         """Move jobs of unknown tasks out of the way of the others.
@@ -259,9 +293,13 @@ class HolderVerbs(SessionManager):
     ) -> Written:
         session = self.session
         written = Written([], [], [])
-        for queue, its_writes in _by_queue(writes).items():
-            given = _arrays(queue, its_writes)
-            done = {position for (position,) in session.rows(statement, given | values)}
+        queues = _by_queue(writes)
+        arrays = [_arrays(*entry) for entry in queues.items()]
+        answers = session.rows_of_each(statement, [given | values for given in arrays])
+        for (queue, its_writes), given, rows in zip(
+            queues.items(), arrays, answers, strict=True
+        ):
+            done = {position for (position,) in rows}
             if then_due:
                 waits = [its_writes[n - 1].delay or 0.0 for n in done]
                 self._hint_waits(session, queue, waits)
@@ -275,21 +313,23 @@ class HolderVerbs(SessionManager):
         """Find outcomes that are stored, though their writer had no answer.
 
         Args:
-            attempts: Those that are no longer held; of one queue.
+            attempts: Those that are no longer held.
             worker: The identity of the worker that held them.
 
         Returns:
             The ids of jobs whose rows show that this worker ended that attempt. Not of
             one that went back and is another's by now: that leaves no trace.
         """
-        attempts = list(attempts)
-        given = {
-            "queue": attempts[0].queue,
-            "ids": [attempt.id for attempt in attempts],
-            "numbers": [attempt.number for attempt in attempts],
-            "worker": worker,
-        }
-        return {row[0] for row in self.session.rows(sql.RECORDED, given)}
+        recorded: set[int] = set()
+        for queue, writes in _by_queue(map(Write, attempts)).items():
+            given = {
+                "queue": queue,
+                "ids": [write.attempt.id for write in writes],
+                "numbers": [write.attempt.number for write in writes],
+                "worker": worker,
+            }
+            recorded |= {id_ for (id_,) in self.session.rows(sql.RECORDED, given)}
+        return recorded
 
 
 def _fence(attempt: Attempt) -> dict[str, object]:

@@ -63,6 +63,40 @@ WITH candidate AS MATERIALIZED (
     FOR UPDATE SKIP LOCKED
 )"""
 
+# One queue after the other, as far as the limit, each from its place or from its head.
+_ALONG_CANDIDATES: Final[LiteralString] = """
+WITH candidate AS MATERIALIZED (
+    SELECT job.id
+    FROM unnest(
+        (SELECT %(queues)s::text[]), (SELECT %(priorities)s::smallint[]),
+        (SELECT %(run_ats)s::timestamptz[]), (SELECT %(ids)s::bigint[])
+    ) WITH ORDINALITY AS given (queue, priority, run_at, id, position)
+    CROSS JOIN LATERAL (
+        SELECT id FROM (
+            SELECT id
+            FROM pgqueue_job
+            WHERE given.priority IS NULL
+                AND queue = given.queue AND state = 'queued'
+            ORDER BY priority DESC, run_at, id
+            LIMIT (SELECT %(limit)s::bigint)
+            FOR UPDATE SKIP LOCKED
+        ) AS from_head
+        UNION ALL
+        SELECT id FROM (
+            SELECT id
+            FROM pgqueue_job
+            WHERE given.priority IS NOT NULL
+                AND queue = given.queue AND state = 'queued'
+                AND priority = given.priority
+                AND (run_at, id) > (given.run_at, given.id)
+            ORDER BY run_at, id
+            LIMIT (SELECT %(limit)s::bigint)
+            FOR UPDATE SKIP LOCKED
+        ) AS from_place
+    ) AS job
+    LIMIT (SELECT %(limit)s::bigint)
+)"""
+
 # A look at it in place of a walk past all jobs of other tasks, which could be as long
 # as the backlog. LIKE, where its rows are looked up by key, is "=" to which no partial
 # index applies.
@@ -109,8 +143,7 @@ WITH candidate AS MATERIALIZED (
     LIMIT (SELECT %(limit)s::bigint)
 )"""
 
-_CLAIM_CANDIDATE_ROWS: Final[LiteralString] = (
-    """, claimed AS (
+_CLAIM_CANDIDATE: Final[LiteralString] = """, claimed AS (
     UPDATE pgqueue_job
     SET state = 'running',
         attempts = attempts + 1,
@@ -120,39 +153,55 @@ _CLAIM_CANDIDATE_ROWS: Final[LiteralString] = (
             statement_timestamp() + make_interval(secs => %(lease)s::float8),
         first_claimed_at = coalesce(first_claimed_at, statement_timestamp()),
         claimed_at = statement_timestamp()
-    WHERE queue = %(queue)s AND id = ANY(ARRAY(SELECT id FROM candidate))
-    RETURNING id, task, args::text AS args, kwargs::text AS kwargs,
+    WHERE """
+
+_CLAIMED: Final[LiteralString] = (
+    """id = ANY(ARRAY(SELECT id FROM candidate))
+    RETURNING queue, id, lease_token::text AS token, task,
+        args::text AS args, kwargs::text AS kwargs,
         attempts, max_attempts, timeout_seconds, priority, run_at,
         first_claimed_at = claimed_at AS is_first,
         date_part('epoch', claimed_at - greatest(enqueued_at, run_at)) AS seconds
 )"""
-    + counted("'started'", of="claimed", where="is_first")
+    + counted("'started'", of="claimed", queue="queue", where="is_first")
     + """
-SELECT id, task, args, kwargs, attempts, max_attempts, timeout_seconds, priority, run_at
+SELECT
+    queue, id, token, task, args, kwargs, attempts, max_attempts, timeout_seconds,
+    priority, run_at
 FROM claimed
 ORDER BY priority DESC, run_at, id
 """
 )
 
+_CLAIM_ROWS: Final[LiteralString] = (
+    _CLAIM_CANDIDATE + "queue = %(queue)s AND " + _CLAIMED
+)
+
 # Params: queue, limit, worker (identity), token (uuid, new for each claim), lease
 # (seconds). Rows: the claimed jobs, most urgent first. Locks: the rows, skipping locked
 # ones. Index: claim, then the key.
-CLAIM: Final[LiteralString] = _CLAIM_CANDIDATES + _CLAIM_CANDIDATE_ROWS
+CLAIM: Final[LiteralString] = _CLAIM_CANDIDATES + _CLAIM_ROWS
 
 # CLAIM without the walk from the head. Params: those of CLAIM, and the place (priority,
 # run_at, id) after which to begin. Rows, Locks, Index: as CLAIM.
-CLAIM_ON: Final[LiteralString] = _CLAIM_ON_CANDIDATES + _CLAIM_CANDIDATE_ROWS
+CLAIM_ON: Final[LiteralString] = _CLAIM_ON_CANDIDATES + _CLAIM_ROWS
+
+# CLAIM of several queues in one statement, the first ones first. Params: those of CLAIM
+# but queue; queues, and for each the place (priorities, run_ats, ids) after which to
+# begin, NULL for its head. Rows: as CLAIM, of all queues together. Locks, Index: as
+# CLAIM, one look-up a queue.
+CLAIM_ALONG: Final[LiteralString] = _ALONG_CANDIDATES + _CLAIM_CANDIDATE + _CLAIMED
 
 # CLAIM that waits for locked rows: only to measure what SKIP LOCKED saves.
 CLAIM_WAITING: Final[LiteralString] = CLAIM.replace(" SKIP LOCKED", "")
 
 # CLAIM of some tasks only. Params: those of CLAIM, tasks, and depth (jobs to look at
 # from the head). Rows, Locks, Index: as CLAIM.
-CLAIM_TASKS: Final[LiteralString] = _TASKS_CANDIDATES + _CLAIM_CANDIDATE_ROWS
+CLAIM_TASKS: Final[LiteralString] = _TASKS_CANDIDATES + _CLAIM_ROWS
 
 # CLAIM of jobs that were set aside, by a worker that knows their tasks.
 # Params: those of CLAIM, and tasks. Rows, Locks: as CLAIM. Index: unserved.
-CLAIM_UNSERVED: Final[LiteralString] = _UNSERVED_CANDIDATES + _CLAIM_CANDIDATE_ROWS
+CLAIM_UNSERVED: Final[LiteralString] = _UNSERVED_CANDIDATES + _CLAIM_ROWS
 
 # Params: queue, tasks (the known ones), depth (jobs to look at from the head).
 # Rows: how many were set aside. Locks: the rows, skipping locked ones. Index: claim.

@@ -19,8 +19,7 @@ from pgqueue_django.worker.pools import Room
 # Time between two looks for jobs that other workers set aside (seconds).
 _UNSERVED_INTERVAL = 20.0
 
-# Up to so many queues a look at each costs less than the question which have due jobs;
-# after as many looks in vain it is time to ask.
+# Up to so many queues a look at each costs less than the question which have due jobs.
 _FEW = 3
 
 # How soon to look for room again when there was none (seconds); no query is made.
@@ -136,27 +135,12 @@ class Claimer:
         room = self._room()
         self._open_for(room)
         if room.tasks is None:
-            self._go_round(None)
+            self._claim(room.jobs)
         elif self._throttle.wait <= 0:
             since = monotonic()
-            self._go_round(room.tasks)
+            self._claim_tasks(room.tasks)
             self._throttle.looked(since)
         return self._time_to_next()
-
-    def _go_round(self, tasks: tuple[str, ...] | None) -> None:
-        """Claim from one queue after the other, while there is room for these tasks."""
-        in_vain = 0
-        for queue in self._queues.order():
-            room = self._room()
-            # For other tasks all begins anew: the queues have an order for each kind.
-            if room.jobs <= 0 or room.tasks != tasks:
-                break
-            if self._close(queue):
-                claimed = self._claim(queue, room)
-                in_vain = 0 if claimed else in_vain + 1
-            if in_vain == _FEW:
-                in_vain = 0
-                self._narrow()
 
     def _time_to_next(self) -> float:
         until_poll = self._pace.left
@@ -176,7 +160,7 @@ class Claimer:
         now = monotonic()
         if self._pace.left <= 0:
             self._pace.looked()
-            self.hint(self._due_queues())
+            self.hint(self._queues.names)
         if now >= self._next_unserved and self._room().jobs > 0:
             self._next_unserved = now + _UNSERVED_INTERVAL
             names = self._queues.order()
@@ -191,75 +175,71 @@ class Claimer:
                 self._open |= self._half_open
                 self._half_open.clear()
 
-    def _narrow(self) -> None:
-        """Ask which of the open queues have due jobs, and close the others."""
-        # Closed before the question: a hint that comes during it opens its queue again.
-        with self._lock:
-            names = [name for name in self._open if self._time_left(name) <= 0]
-            self._open.difference_update(names)
-        if names:
-            self.hint(self._jobs.due_queues(names))
-
-    def _due_queues(self) -> Iterable[str]:
-        names = self._queues.names
-        return names if len(names) <= _FEW else self._jobs.due_queues(names)
-
     def _time_left(self, queue: str) -> float:
         """Return how long an open queue is still left alone (seconds)."""
         return self._wait.get(queue, 0.0) - monotonic()
 
-    def _close(self, queue: str) -> bool:
-        """Take the queue as empty until told otherwise; return whether it was not."""
-        # Before the claim: a hint that comes during it opens the queue again.
+    def _close_open(self) -> list[str]:
+        """Take the open queues as empty until told otherwise; return them in order."""
+        # Before the claim: a hint that comes during it opens its queue again.
         with self._lock:
-            was_open = queue in self._open and self._time_left(queue) <= 0
-            if was_open:
-                self._open.discard(queue)
+            names = [
+                queue
+                for queue in self._queues.order()
+                if queue in self._open and self._time_left(queue) <= 0
+            ]
+            self._open.difference_update(names)
+            for queue in names:
                 self._wait.pop(queue, None)
-        return was_open
+        return names
 
-    def _claim(self, queue: str, room: Room) -> int:
-        """Claim from a queue; return how many jobs came."""
-        if room.tasks is not None:
-            return self._claim_tasks(queue, room.jobs, room.tasks)
-        here, claimed = self._places[queue], 0
-        if not here.head_is_due:
-            claimed = self._claim_from(queue, here.place)
-            if queue in self._open:
-                return claimed
-            if (wait := here.wait_for_head) > 0:
-                self._reopen(queue, wait)
-                return claimed
+    def _claim(self, limit: int) -> None:
+        """Claim from one open queue after the other, as far as there is room."""
+        if limit <= 0 or not (queues := self._close_open()):
+            return
+        starts = {queue: self._places[queue].start for queue in queues}
         since = monotonic()
-        claimed += self._claim_from(queue, None)
-        here.looked_from_head(since)
-        return claimed
-
-    def _claim_from(self, queue: str, place: Place | None) -> int:
-        """Claim after a place, or from the head; open the queue if there may be more.
-
-        Returns how many jobs came.
-        """
-        room = self._room()
-        if room.jobs <= 0 or room.tasks is not None:
-            self.hint([queue])
-            return 0
-        since = monotonic()
-        claimed = self._jobs.claim(
-            queue,
-            limit=room.jobs,
-            worker=self._identity,
-            lease=self._lease,
-            after=place,
+        claimed = self._jobs.claim_along(
+            starts, limit=limit, worker=self._identity, lease=self._lease
         )
-        self._places[queue].moved(claimed)
-        self._learn(queue, found=bool(claimed))
-        self._take(queue, claimed, since, mixed=True)
-        if len(claimed) == room.jobs:
-            self.hint([queue])
-        return len(claimed)
+        if len(claimed) == limit:
+            # There may be more in the queue of the last one, where the look ended.
+            last = queues.index(claimed[-1].queue)
+            self.hint(queues[last:])
+            queues = queues[: last + 1]
+        places = {attempt.queue: attempt.place for attempt in claimed}
+        for queue in queues:
+            self._looked(queue, starts[queue], places.get(queue), since)
+        self._take(claimed, since, mixed=True)
 
-    def _claim_tasks(self, queue: str, limit: int, tasks: tuple[str, ...]) -> int:
+    def _looked(
+        self, queue: str, start: Place | None, end: Place | None, since: float
+    ) -> None:
+        """Note a look at a queue: where it began, and at which job it ended, if any."""
+        here = self._places[queue]
+        self._learn(queue, found=end is not None)
+        if end is not None:
+            here.moved(end)
+        if start is None:
+            here.looked_from_head(since)
+        elif queue not in self._open:
+            self._reopen(queue, here.found_end())
+
+    def _claim_tasks(self, tasks: tuple[str, ...]) -> None:
+        """Claim jobs of some tasks from one open queue after the other."""
+        queues = self._close_open()
+        if len(queues) > _FEW:
+            due = set(self._jobs.due_queues(queues))
+            queues = [queue for queue in queues if queue in due]
+        for position, queue in enumerate(queues):
+            room = self._room()
+            # For other tasks all begins anew: the queues have an order for each kind.
+            if room.jobs <= 0 or room.tasks != tasks:
+                self.hint(queues[position:])
+                break
+            self._claim_tasks_of(queue, room.jobs, tasks)
+
+    def _claim_tasks_of(self, queue: str, limit: int, tasks: tuple[str, ...]) -> None:
         """Claim jobs of some tasks, and leave the queue half open for the others."""
         since = monotonic()
         claimed = self._jobs.claim_tasks(
@@ -270,12 +250,11 @@ class Claimer:
             worker=self._identity,
             lease=self._lease,
         )
-        self._take(queue, claimed, since, mixed=False)
+        self._take(claimed, since, mixed=False)
         if len(claimed) == limit:
             self.hint([queue])
         with self._lock:
             self._half_open.add(queue)
-        return len(claimed)
 
     def _learn(self, queue: str, *, found: bool) -> None:
         if found:
@@ -305,22 +284,22 @@ class Claimer:
         )
         if len(claimed) == room.jobs:
             self._next_unserved = since
-        self._take(queue, claimed, since, mixed=False)
+        self._take(claimed, since, mixed=False)
 
-    def _take(
-        self, queue: str, claimed: list[Attempt], since: float, *, mixed: bool
-    ) -> None:
+    def _take(self, claimed: list[Attempt], since: float, *, mixed: bool) -> None:
         known = [attempt for attempt in claimed if registry.find(attempt.task)]
         if known:
             self._leases.add(known, since)
             self._dispatch(known, mixed)
         if len(known) < len(claimed):
-            self._set_aside(queue, [a for a in claimed if not registry.find(a.task)])
+            self._set_aside([a for a in claimed if not registry.find(a.task)])
 
-    def _set_aside(self, queue: str, unknown: list[Attempt]) -> None:
+    def _set_aside(self, unknown: list[Attempt]) -> None:
         self._jobs.park_many(map(Write, unknown))
-        for task in sorted({attempt.task for attempt in unknown}):
+        for queue, task in sorted({(one.queue, one.task) for one in unknown}):
             signals.task_unknown.send_robust(Claimer, task=task, queue=queue)
         # Where there are some there are often many: the rest of them goes in bulk.
-        self._jobs.set_aside(queue, tasks=registry.names(), depth=_ASIDE_DEPTH)
-        self.hint([queue])
+        queues = {one.queue for one in unknown}
+        for queue in queues:
+            self._jobs.set_aside(queue, tasks=registry.names(), depth=_ASIDE_DEPTH)
+        self.hint(queues)

@@ -1,6 +1,6 @@
 """Records outcomes, many in one statement."""
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable
 from threading import Event
 
@@ -140,22 +140,12 @@ class Completer:
 
     def _flush(self) -> None:
         self._some_busy = False
-        groups = self._groups()
-        for kind, record in _RECORDERS.items():
-            for chosen in groups.get(kind, {}).values():
-                if held := self._held(chosen):
-                    self._record(record, held)
-
-    def _groups(self) -> dict[type[Outcome], dict[str, list[Recordable]]]:
-        """Return the batch by kind and by queue.
-
-        A statement is for one queue, so what one refuses says nothing of another's.
-        """
-        groups: dict[type[Outcome], dict[str, list[Recordable]]] = {}
+        groups: dict[type[Outcome], list[Recordable]] = defaultdict(list)
         for entry in self._batch:
-            queues = groups.setdefault(type(entry[1]), {})
-            queues.setdefault(entry[0].queue, []).append(entry)
-        return groups
+            groups[type(entry[1])].append(entry)
+        for kind, record in _RECORDERS.items():
+            if held := self._held(groups[kind]):
+                self._record(record, held)
 
     def _held(self, chosen: list[Recordable]) -> list[Recordable]:
         """Return one outcome for each job that is still ours, and forget the others.

@@ -7,7 +7,7 @@ where the last one ended does not.
 
 from time import monotonic
 
-from pgqueue_django.attempts import Attempt, Place
+from pgqueue_django.attempts import Place
 
 # What lies before the place (more urgent jobs, jobs that came back) is looked for at
 # least so often (seconds).
@@ -40,26 +40,32 @@ class QueuePlace:
     """The place in one queue, and when to look from its head again."""
 
     def __init__(self) -> None:
-        self.place: Place | None = None
+        self._place: Place | None = None
         self._head_due = 0.0
         self._throttle = Throttle()
 
-    def moved(self, claimed: list[Attempt]) -> None:
-        """Go on after what was claimed."""
-        if claimed:
-            self.place = claimed[-1].place
+    @property
+    def start(self) -> Place | None:
+        """After which place to look next; None is from the head."""
+        return None if monotonic() >= self._head_due else self._place
+
+    def moved(self, place: Place) -> None:
+        """Go on after this place."""
+        self._place = place
 
     def looked_from_head(self, since: float) -> None:
         """Note a look from the head that began at ``since`` (monotonic)."""
         self._head_due = monotonic() + _HEAD_INTERVAL
         self._throttle.looked(since)
 
-    @property
-    def head_is_due(self) -> bool:
-        """Whether the next look must be from the head."""
-        return self.place is None or monotonic() >= self._head_due
+    def found_end(self) -> float:
+        """Note a look from the place that came to the end of the queue.
 
-    @property
-    def wait_for_head(self) -> float:
-        """Seconds until a look from the head may be afforded; 0 or less is now."""
-        return self._throttle.wait
+        What is left can only be before the place.
+
+        Returns:
+            Seconds until a look from the head may be afforded; 0 is now.
+        """
+        wait = max(0.0, self._throttle.wait)
+        self._head_due = monotonic() + wait
+        return wait

@@ -35,7 +35,7 @@ _specs = st.builds(
 )
 some_specs = st.lists(_specs, min_size=1, max_size=4)
 _mostly = st.sampled_from([True, True, True, False])
-_claims = st.sampled_from(["claim", "claim", "claim_on", "claim_unserved"])
+_claims = st.sampled_from(["claim", "claim_on", "claim_along", "claim_unserved"])
 _writes = st.sampled_from(["renew", *ENDINGS])
 _maintenance = st.sampled_from(
     ["promote", "reap", "reap", "set_aside", "prune", "merge"]

@@ -17,6 +17,7 @@ _RUNNING: Final = frozenset({State.RUNNING})
 ARROWS: Final[dict[str, tuple[frozenset[State], frozenset[State]]]] = {
     "claim": (frozenset({State.QUEUED}), _RUNNING),
     "claim_on": (frozenset({State.QUEUED}), _RUNNING),
+    "claim_along": (frozenset({State.QUEUED}), _RUNNING),
     "claim_unserved": (frozenset({State.UNSERVED}), _RUNNING),
     "set_aside": (frozenset({State.QUEUED}), frozenset({State.UNSERVED})),
     "renew": (_RUNNING, _RUNNING),
@@ -37,7 +38,7 @@ ARROWS: Final[dict[str, tuple[frozenset[State], frozenset[State]]]] = {
 """From what to what each verb moves a job: the picture in the architecture page."""
 
 GIVEN_BACK: Final = frozenset({"snooze", "release", "park", "release_dead_worker"})
-_CLAIMS: Final = frozenset({"claim", "claim_on", "claim_unserved"})
+_CLAIMS: Final = frozenset({"claim", "claim_on", "claim_along", "claim_unserved"})
 
 
 def judge_row(row: Row) -> None:

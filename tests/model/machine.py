@@ -25,6 +25,7 @@ from hypothesis.stateful import (
 
 from pgqueue_django import models
 from pgqueue_django.attempts import Attempt, Write, Written
+from pgqueue_django.attempts import Place as JobPlace
 from pgqueue_django.db import WorkerSession
 from pgqueue_django.exceptions import IdempotencyConflict
 from pgqueue_django.managers import counters
@@ -172,8 +173,8 @@ class Machine(RuleBasedStateMachine):
     ) -> None:
         """Claim what waits; or what stands aside; or go on behind an earlier claim."""
         self.did(how)
-        if how == "claim_on":
-            self.claim_on(worker, limit, seconds, pick)
+        if how in ("claim_on", "claim_along"):
+            getattr(self, how)(worker, limit, seconds, pick)
             return
         for queue in QUEUES:
             if how == "claim":
@@ -194,19 +195,45 @@ class Machine(RuleBasedStateMachine):
         if not self.made:
             return
         made = self.made[-1 - pick % len(self.made)]
-        queue, place = made.attempt.queue, made.attempt.place
-        passed = timedelta(seconds=self.table.now - made.at)
+        queue = made.attempt.queue
         got = self.jobs(worker).claim(
             queue,
             limit=limit,
             worker=self.names[worker],
             lease=seconds,
-            after=place._replace(run_at=place.run_at - passed),
+            after=self.place_now(made),
         )
         lease = self.lease(worker, got, seconds)
         self.took(
             worker, got, partial(self.table.claim, queue, limit, lease, made.place)
         )
+
+    def claim_along(self, worker: int, limit: int, seconds: float, pick: int) -> None:
+        """Claim from all queues at once; behind an earlier claim where one is known."""
+        queues = QUEUES if pick % 2 else QUEUES[::-1]
+        made = {each.attempt.queue: each for each in self.made[-1 - pick % 3 :]}
+        got = self.jobs(worker).claim_along(
+            {q: self.place_now(made[q]) if q in made else None for q in queues},
+            limit=limit,
+            worker=self.names[worker],
+            lease=seconds,
+        )
+        lease = self.lease(worker, got, seconds)
+
+        def expected() -> list[int]:
+            ids: list[int] = []
+            for queue in queues:
+                after = made[queue].place if queue in made else None
+                ids += self.table.claim(queue, limit - len(ids), lease, after)
+            return ids
+
+        self.took(worker, got, expected)
+
+    def place_now(self, made: Made) -> JobPlace:
+        """Return where an attempt stood, by instants that have moved since then."""
+        place = made.attempt.place
+        passed = timedelta(seconds=self.table.now - made.at)
+        return place._replace(run_at=place.run_at - passed)
 
     def claim_unserved(
         self, worker: int, queue: str, limit: int, seconds: float

@@ -67,6 +67,9 @@ CLAIM: dict[str, object] = {
     "run_at": datetime(2026, 1, 1, tzinfo=UTC),
     "id": 1,
     "queues": ["q1", "q2", "q9"],
+    "priorities": [None, 0, None],
+    "run_ats": [None, datetime(2026, 1, 1, tzinfo=UTC), None],
+    "ids": [None, 1, None],
 }
 NOTE: dict[str, object] = {
     "queue": "q1", "id": 1, "token": uuid4(), "metadata": "{}", "stamped": [],
@@ -96,6 +99,7 @@ STATEMENTS: dict[str, Statement] = {
     "FIND_BY_KEY": (producing.FIND_BY_KEY, ONE, {UNIQUE}),
     "CLAIM": (holding.CLAIM, CLAIM, {KEY, f"{TABLE}_claim"}),
     "CLAIM_ON": (holding.CLAIM_ON, CLAIM, {KEY, f"{TABLE}_claim"}),
+    "CLAIM_ALONG": (holding.CLAIM_ALONG, CLAIM, {KEY, f"{TABLE}_claim"}),
     "DUE_QUEUES": (holding.DUE_QUEUES, CLAIM, {f"{TABLE}_claim"}),
     "UNSERVED_QUEUES": (holding.UNSERVED_QUEUES, CLAIM, {f"{TABLE}_unserved"}),
     "CLAIM_TASKS": (holding.CLAIM_TASKS, CLAIM, {KEY, f"{TABLE}_claim"}),
@@ -135,8 +139,9 @@ MAY_SORT = {"CANCEL", "REQUEUE", "REAP"}
 # Reads all of a group, so that the order is nothing to it.
 MAY_FETCH_ALL = MAY_SORT | {"COUNT_OLD", "NEXT_EXPIRY"}
 
-# Looks for the first group, and for the next one after each.
-MAY_READ_TWICE = {"FINISHED_GROUPS"}
+# Looks for the first group, and for the next one after each; from the head of one
+# queue, and from a place in another.
+MAY_READ_TWICE = {"FINISHED_GROUPS", "CLAIM_ALONG"}
 
 
 class Table:

@@ -65,6 +65,17 @@ def clean_idempotency_key(value: object, field: str = "idempotency_key") -> str:
     return _text(value, field, limits.IDEMPOTENCY_KEY_CHARS)
 
 
+def clean_unique_key(value: object, field: str = "unique_key") -> str:
+    """Check a unique key.
+
+    Args:
+        value: Text without control characters and without white space at its ends, at
+            most ``limits.UNIQUE_KEY_CHARS`` characters.
+        field: The name that an error gives to the value.
+    """
+    return _text(value, field, limits.UNIQUE_KEY_CHARS)
+
+
 def clean_priority(value: object, field: str = "priority") -> int:
     """Check a priority.
 

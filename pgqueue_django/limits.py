@@ -5,6 +5,7 @@ from typing import Final
 QUEUE_CHARS: Final = 100
 TASK_CHARS: Final = 200
 IDEMPOTENCY_KEY_CHARS: Final = 255
+UNIQUE_KEY_CHARS: Final = 255
 WORKER_CHARS: Final = 200
 
 DEFAULT_QUEUE: Final = "default"

@@ -12,7 +12,7 @@ from django.db.models import F, Func, Q
 from pgqueue_django import limits
 from pgqueue_django.events import Event, Grain
 from pgqueue_django.managers.jobs import JobManager
-from pgqueue_django.states import FINISHED, State
+from pgqueue_django.states import FINISHED, LIVE, State
 
 _FINISHED = Q(state__in=sorted(FINISHED))
 _RUNNING = Q(state=State.RUNNING)
@@ -25,6 +25,10 @@ _INSTANTS = (
     "claimed_at",
     "finished_at",
 )
+
+
+# In the order of the enumeration, so that no migration finds another.
+_LIVE = [state for state in State if state in LIVE]
 
 
 def _instant(text: str) -> Func:
@@ -64,6 +68,9 @@ class Job(models.Model):
     # NULL is "no key", which a unique index must tell from "".
     idempotency_key = models.CharField(  # noqa: DJ001
         max_length=limits.IDEMPOTENCY_KEY_CHARS, null=True, blank=True
+    )
+    unique_key = models.CharField(  # noqa: DJ001 - as above
+        max_length=limits.UNIQUE_KEY_CHARS, null=True, blank=True
     )
     # Who holds the job, or who ended it; empty when its newest attempt is in `errors`.
     worker = models.CharField(max_length=limits.WORKER_CHARS, blank=True, default="")
@@ -126,6 +133,12 @@ class Job(models.Model):
                 fields=["queue", "idempotency_key"],
                 condition=Q(idempotency_key__isnull=False),
             ),
+            # What moves a job from one live state to another never meets it.
+            models.UniqueConstraint(
+                name="pgqueue_job_unique_key_once_per_queue_while_live",
+                fields=["queue", "unique_key"],
+                condition=Q(unique_key__isnull=False, state__in=_LIVE),
+            ),
             models.CheckConstraint(
                 name="pgqueue_job_state_known",
                 condition=Q(state__in=State.values),
@@ -186,7 +199,10 @@ class Job(models.Model):
             ),
             models.CheckConstraint(
                 name="pgqueue_job_names_not_empty",
-                condition=~Q(queue="") & ~Q(task="") & ~Q(idempotency_key=""),
+                condition=~Q(queue="")
+                & ~Q(task="")
+                & ~Q(idempotency_key="")
+                & ~Q(unique_key=""),
             ),
         ]
 

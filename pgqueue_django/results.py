@@ -34,7 +34,7 @@ class JobResult(GenericTaskResult[R]):  # type: ignore[misc] # the stub is not f
 
     # Equality is the base class's, so that a stored job equals its enqueuing.
     replayed: bool = False
-    """Whether the idempotency key had this job already, so that none was added."""
+    """Whether a key had this job already, so that none was added."""
 
     metadata: dict[str, Any] = field(default_factory=dict)
     """What its handler has saved, as of when the result was read; ``_progress`` is an

@@ -15,6 +15,7 @@ from pgqueue_django.cleaning import (
     clean_run_at,
     clean_task_name,
     clean_timeout,
+    clean_unique_key,
 )
 from pgqueue_django.exceptions import InvalidJob
 from pgqueue_django.serialization import dump_args, dump_kwargs
@@ -29,6 +30,7 @@ __all__ = [
     "clean_run_at",
     "clean_task_name",
     "clean_timeout",
+    "clean_unique_key",
 ]
 
 
@@ -46,7 +48,10 @@ class JobSpec:
         delay: Seconds from the database's now to the earliest start; 0 is at once.
         max_attempts: How many claims the job has before it is dead.
         timeout_seconds: How long one attempt may take; None is without end.
-        idempotency_key: What makes a second enqueue find this job, within its queue.
+        idempotency_key: What makes a second enqueue find this job, within its queue,
+            for as long as the job is kept.
+        unique_key: What makes a second enqueue find this job, within its queue, until
+            the job has ended.
     """
 
     task: str
@@ -59,6 +64,12 @@ class JobSpec:
     max_attempts: int
     timeout_seconds: float | None
     idempotency_key: str | None
+    unique_key: str | None = None
+
+    @property
+    def has_key(self) -> bool:
+        """Whether another job may have to be found in its place."""
+        return self.idempotency_key is not None or self.unique_key is not None
 
     @classmethod
     def build(
@@ -74,6 +85,7 @@ class JobSpec:
         max_attempts: int = limits.DEFAULT_MAX_ATTEMPTS,
         timeout: float | timedelta | None = None,
         idempotency_key: str | None = None,
+        unique_key: str | None = None,
     ) -> Self:
         """Check and encode everything that a job row holds, before any SQL.
 
@@ -88,6 +100,7 @@ class JobSpec:
             max_attempts: See ``clean_max_attempts``.
             timeout: See ``clean_timeout``; None is without end.
             idempotency_key: See ``clean_idempotency_key``; None is without one.
+            unique_key: See ``clean_unique_key``; None is without one.
 
         Raises:
             InvalidJobType: A value is of a wrong type; the error names its field.
@@ -110,4 +123,5 @@ class JobSpec:
                 if idempotency_key is None
                 else clean_idempotency_key(idempotency_key)
             ),
+            unique_key=None if unique_key is None else clean_unique_key(unique_key),
         )

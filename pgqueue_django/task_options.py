@@ -21,6 +21,7 @@ from pgqueue_django.specs import (
     clean_max_attempts,
     clean_task_name,
     clean_timeout,
+    clean_unique_key,
 )
 
 
@@ -35,6 +36,7 @@ class CallOptions(TypedDict, total=False):
     run_at: datetime | None
     delay: float | timedelta | None
     idempotency_key: str | None
+    unique_key: str | None
     max_attempts: int | None
     timeout: float | timedelta | None
 
@@ -61,6 +63,7 @@ OF_ONE_CALL: Final = (
     "backend",
     "delay",
     "idempotency_key",
+    "unique_key",
     "max_attempts",
     "timeout",
 )
@@ -74,6 +77,7 @@ CLEANED: Final[Mapping[str, Callable[[Any], object]]] = {
     "cancel": check_cancel,
     "delay": clean_delay,
     "idempotency_key": clean_idempotency_key,
+    "unique_key": clean_unique_key,
 }
 
 _WORDS: Final = {
@@ -105,7 +109,7 @@ def refuse_static(unknown: Mapping[str, object]) -> None:
     Raises:
         TypeError: There is such an option; says where it belongs.
     """
-    for name in ("run_after", "run_at", "delay", "idempotency_key"):
+    for name in ("run_after", "run_at", "delay", "idempotency_key", "unique_key"):
         if name in unknown:
             raise TypeError(
                 f"{name} cannot be defined statically with the @task decorator. "

@@ -122,6 +122,9 @@ class QueueTask(_TypedTask[P, R]):
     idempotency_key: str | None = None
     """Of one call: the same key in the same queue is the same job."""
 
+    unique_key: str | None = None
+    """Of one call: a queue has one job of a key at most that has not ended."""
+
     def __post_init__(self) -> None:
         self._clean()
         # Not bare super(): dataclass(slots=True) makes a second class before 3.14.
@@ -159,6 +162,7 @@ class QueueTask(_TypedTask[P, R]):
         run_at: datetime | None = None,
         delay: float | timedelta | None = None,
         idempotency_key: str | None = None,
+        unique_key: str | None = None,
         max_attempts: int | None = None,
         timeout: float | timedelta | None = None,
         **unknown: object,
@@ -174,6 +178,8 @@ class QueueTask(_TypedTask[P, R]):
             run_at: The same as ``run_after``.
             delay: Seconds, or a timedelta, from the database's now.
             idempotency_key: The same key in the same queue is the same job.
+            unique_key: While a job of that key in that queue has not ended, it is
+                what an enqueue returns.
             max_attempts: Attempts before the job is dead.
             timeout: Seconds, or a timedelta, that an attempt may take.
             **unknown: Refused, with the option that was meant.
@@ -188,6 +194,7 @@ class QueueTask(_TypedTask[P, R]):
             "queue_name": only_one(queue_name=queue_name, queue=queue),
             "backend": backend,
             "idempotency_key": idempotency_key,
+            "unique_key": unique_key,
             "max_attempts": max_attempts,
             "timeout": timeout,
         }

@@ -70,7 +70,17 @@ class JobAdmin(ReadOnlyAdmin):
             None,
             {"fields": ("state_mark", "attempts_of", "task", "queue", "priority")},
         ),
-        ("Call", {"fields": ("arguments", "keyword_arguments", "idempotency_key")}),
+        (
+            "Call",
+            {
+                "fields": (
+                    "arguments",
+                    "keyword_arguments",
+                    "idempotency_key",
+                    "unique_key",
+                )
+            },
+        ),
         ("Outcome", {"fields": ("progress", "result_preview", "attempt_errors")}),
         (
             "Times",

@@ -15,6 +15,7 @@ from pgqueue_django.cleaning import (
     clean_queue,
     clean_run_at,
     clean_task_name,
+    clean_unique_key,
 )
 from pgqueue_django.exceptions import InvalidJob
 from pgqueue_django.registry import registry
@@ -172,5 +173,6 @@ FIELDS: Final[Mapping[str, Field]] = {
     "delay_seconds": Field("a number", (int, float), clean_delay, nullable=True),
     "run_at": Field("a string", (str,), _clean_run_at, nullable=True),
     "idempotency_key": Field("a string", (str,), clean_idempotency_key, nullable=True),
+    "unique_key": Field("a string", (str,), clean_unique_key, nullable=True),
     "max_attempts": Field("a whole number", (int,), clean_max_attempts),
 }

@@ -30,6 +30,7 @@ def as_json(job: JobDetails) -> dict[str, Any]:
         "attempts": job.attempts,
         "max_attempts": job.max_attempts,
         "idempotency_key": job.idempotency_key,
+        "unique_key": job.unique_key,
         "run_at": job.run_at,
         "enqueued_at": job.enqueued_at,
         "started_at": job.first_claimed_at,

@@ -104,13 +104,14 @@ class JobsView(QueueView):
 
     The body has ``task`` (the name of a registered task) and at will ``payload`` (its
     keyword arguments), ``queue``, ``priority``, ``max_attempts``, ``delay_seconds`` or
-    ``run_at`` (ISO 8601 with an offset), and ``idempotency_key``. What is left out has
-    the task's own default. The last three also take null for "none".
+    ``run_at`` (ISO 8601 with an offset), ``idempotency_key`` and ``unique_key``. What
+    is left out has the task's own default. The last four also take null for "none".
 
-    Answers 201 with the job and its ``Location``. When the key has a job in that queue
-    already, whoever enqueued it, until it is pruned: 200 with ``replayed: true`` and
-    the job as it is now, if its task and payload are the same (other fields do not
-    count); 422 (``idempotency_conflict``, with ``job_id``) if they are not.
+    Answers 201 with the job and its ``Location``. When the idempotency key has a job in
+    that queue already, whoever enqueued it, until it is pruned: 200 with
+    ``replayed: true`` and the job as it is now, if its task and payload are the same
+    (other fields do not count); 422 (``idempotency_conflict``, with ``job_id``) if they
+    are not. When the unique key has a live job there, whatever that runs: 200 with it.
     """
 
     required_permission = "pgqueue_django.add_job"

@@ -202,6 +202,7 @@ class PgQueueBackend(BaseTaskBackend):
             max_attempts=max_attempts,
             timeout=timeout,
             idempotency_key=getattr(task, "idempotency_key", None),
+            unique_key=getattr(task, "unique_key", None),
         )
 
     def _limits_of(self, task: AnyTask) -> Limits:

@@ -78,6 +78,7 @@ def _task_of(job: "Job", alias: str, limits_of: Callable[[AnyTask], Limits]) -> 
     if isinstance(declared, QueueTask):
         max_attempts, timeout = limits_of(declared)
         changes["idempotency_key"] = job.idempotency_key
+        changes["unique_key"] = job.unique_key
         if job.max_attempts != max_attempts:
             changes["max_attempts"] = job.max_attempts
         if job.timeout_seconds != timeout:

@@ -5,7 +5,8 @@ from typing import Any, Final, LiteralString
 _COLUMNS: Final[LiteralString] = """
 INSERT INTO pgqueue_job (
     queue, task, args, kwargs, state, priority, run_at, enqueued_at,
-    attempts, max_attempts, timeout_seconds, idempotency_key, worker, errors
+    attempts, max_attempts, timeout_seconds, idempotency_key, unique_key,
+    worker, errors
 )
 """
 
@@ -14,7 +15,7 @@ INSERT: Final[LiteralString] = (
     + """
 VALUES (
     %s, %s, %s::jsonb, %s::jsonb, 'queued', 0, now(), now(),
-    0, 5, NULL, NULL, '', '[]'
+    0, 5, NULL, NULL, NULL, '', '[]'
 )
 RETURNING id
 """
@@ -26,7 +27,7 @@ UNNEST: Final[LiteralString] = (
     + """
 SELECT
     queue, task, args::jsonb, kwargs::jsonb, 'queued', 0, now(), now(),
-    0, 5, NULL, NULL, '', '[]'
+    0, 5, NULL, NULL, NULL, '', '[]'
 FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[])
     AS job (queue, task, args, kwargs)
 RETURNING id

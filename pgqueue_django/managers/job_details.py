@@ -31,6 +31,7 @@ class JobDetails(NamedTuple):
     attempts: int
     max_attempts: int
     idempotency_key: str | None
+    unique_key: str | None
     run_at: str
     enqueued_at: str
     first_claimed_at: str | None

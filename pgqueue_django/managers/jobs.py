@@ -5,8 +5,13 @@ transaction. ``Job.objects.on(session)`` is the same on a worker's own connectio
 """
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import LiteralString, NamedTuple
 
+from django.db import IntegrityError
+
+from pgqueue_django.db import Session
+from pgqueue_django.db.sessions import Row
 from pgqueue_django.managers import pruning
 from pgqueue_django.managers.hints import hint
 from pgqueue_django.managers.holding import HolderVerbs
@@ -18,6 +23,9 @@ from pgqueue_django.states import FINISHED
 
 # A payload has less than 8,000 bytes, and an id up to 19 digits.
 _IDS_IN_A_HINT = 300
+
+# How often a requeue meets unique keys that somebody takes just then.
+_KEY_TRIES = 20
 
 
 class Reaped(NamedTuple):
@@ -147,15 +155,22 @@ class JobManager(ProducerVerbs, HolderVerbs):
         """Let dead jobs run again, with all their attempts before them.
 
         Returns:
-            The ids that were requeued; not among them are jobs that are not dead.
+            The ids that were requeued. Not among them are jobs that are not dead, and
+            those whose unique key a live job has; of several dead jobs with one key,
+            the newest is requeued.
+
+        Raises:
+            django.db.IntegrityError: Others took and freed a unique key each time that
+                it was tried, or a transaction like REPEATABLE READ cannot see who has
+                it; nothing is changed.
         """
         session = self.session
-        rows = session.rows(sql.REQUEUE, {"ids": list(ids)} | counting())
+        rows = _requeue(session, list(ids))
         self._hint_due(session, {queue for _, queue in rows})
         return {id_ for id_, _ in rows}
 
     def requeue(self, id_: int) -> bool:
-        """Let one dead job run again; False when it is not dead."""
+        """Let one dead job run again; False when it is not dead, or a key is taken."""
         return bool(self.requeue_many([id_]))
 
     def prune(
@@ -180,3 +195,12 @@ class JobManager(ProducerVerbs, HolderVerbs):
         """
         chosen = {str(state) for state in states}
         return pruning.prune(self.session, age=older_than, states=chosen, limit=limit)
+
+
+def _requeue(session: Session, ids: list[int]) -> list[Row]:
+    """Requeue; again, with newer eyes, if somebody takes a unique key just then."""
+    given = {"ids": ids} | counting()
+    for _ in range(_KEY_TRIES - 1):
+        with suppress(IntegrityError), session.atomic():
+            return session.rows(sql.REQUEUE, given)
+    return session.rows(sql.REQUEUE, given)

@@ -29,7 +29,7 @@ _CHUNK_CHARS = 8_000_000
 # A key can vanish between the conflict and the look only when the pruner deletes the
 # job just then; twenty times in a row is a table that somebody deletes in a loop.
 _KEY_TRIES = 20
-_FLICKERS = "idempotency_key: {} is taken and freed again faster than it can be read"
+_FLICKERS = "{} is taken and freed again faster than it can be read"
 
 
 class _KeyFreed(Exception):
@@ -37,7 +37,7 @@ class _KeyFreed(Exception):
 
 
 class Enqueued(NamedTuple):
-    """A job that exists now; ``created`` is False for a replayed idempotency key."""
+    """A job that exists now; ``created`` is False where another job had its key."""
 
     id: int
     enqueued_at: datetime
@@ -67,7 +67,8 @@ class ProducerVerbs(SessionManager):
 
         Returns:
             The new job; or, when its idempotency key is taken by the same call in the
-            same queue, the job that has it.
+            same queue, the job that has it; or else, when its unique key is taken by a
+            live job in the same queue, whatever that runs, that job.
 
         Raises:
             IdempotencyConflict: The key is taken by a job with another task or other
@@ -80,7 +81,7 @@ class ProducerVerbs(SessionManager):
             With a key, waits for an open transaction that is enqueuing the same key.
         """
         session = self.session
-        if spec.idempotency_key is not None:
+        if spec.has_key:
             return self._enqueue_keyed(session, spec)
         if spec.run_at is None and spec.delay <= 0:
             due = Hint(session, DUE_CHANNEL, spec.queue)
@@ -92,9 +93,14 @@ class ProducerVerbs(SessionManager):
         for _ in range(_KEY_TRIES):
             if rows := _insert_keyed_one(session, spec):
                 return self._inserted(session, spec, rows)
-            if found := self._find_by_key(session, spec):
+            if found := self._find_taken(session, spec):
                 return found
-        raise PgQueueError(_FLICKERS.format(repr(spec.idempotency_key)))
+        keys = {
+            "idempotency_key": spec.idempotency_key,
+            "unique_key": spec.unique_key,
+        }
+        said = " or ".join(f"{name}: {key!r}" for name, key in keys.items() if key)
+        raise PgQueueError(_FLICKERS.format(said))
 
     def _inserted(self, session: Session, spec: JobSpec, rows: list[Row]) -> Enqueued:
         ((id_, enqueued_at, wait),) = rows
@@ -108,14 +114,14 @@ class ProducerVerbs(SessionManager):
             specs: What to run; read in chunks, so an iterator of any length will do.
 
         Returns:
-            The jobs' ids in the order given; for a replayed idempotency key, the id of
-            the job that has it.
+            The jobs' ids in the order given; where a key is taken, by a job before it
+            in the batch too, the id of the job that has it.
 
         Raises:
             IdempotencyConflict: As in ``enqueue``; then nothing is inserted.
             django.db.OperationalError: As in ``enqueue``, in any transaction. Or a
                 deadlock (40P01), when another batch has some of the same keys and one
-                of the two is of more than a thousand jobs.
+                of the two is of more than a thousand jobs, or has jobs with two keys.
         """
         session = self.session
         ids: list[int] = []
@@ -125,25 +131,26 @@ class ProducerVerbs(SessionManager):
         return ids
 
     def _enqueue_chunk(self, session: Session, specs: list[JobSpec]) -> list[int]:
-        if all(spec.idempotency_key is None for spec in specs):
+        if not any(spec.has_key for spec in specs):
             inserted = self._insert_chunk(session, sql.ENQUEUE, specs)
             return sorted(row[0] for row in inserted)
         for _ in range(_KEY_TRIES):
             with suppress(_KeyFreed), session.atomic():
                 return self._insert_keyed(session, specs)
-        raise PgQueueError(_FLICKERS.format("one of these keys"))
+        raise PgQueueError(_FLICKERS.format("an idempotency_key or unique_key"))
 
     def _insert_keyed(self, session: Session, specs: list[JobSpec]) -> list[int]:
         inserted = self._insert_chunk(session, sql.ENQUEUE_KEYED, specs)
-        plain = iter(sorted(row[0] for row in inserted if row[3] is None))
-        keyed = {row[2:]: row[0] for row in inserted if row[3] is not None}
+        plain = iter(sorted(row[0] for row in inserted if row[3:] == (None, None)))
+        keyed = {row[2:]: row[0] for row in inserted if row[3:] != (None, None)}
         ids = []
         for spec in specs:
-            if spec.idempotency_key is None:
+            keys = (spec.queue, spec.idempotency_key, spec.unique_key)
+            if not spec.has_key:
                 ids.append(next(plain))
-            elif id_ := keyed.pop((spec.queue, spec.idempotency_key), None):
+            elif id_ := keyed.pop(keys, None):
                 ids.append(id_)
-            elif found := self._find_by_key(session, spec):
+            elif found := self._find_taken(session, spec):
                 ids.append(found.id)
             else:
                 # To insert it now, out of turn, could deadlock with another batch.
@@ -155,11 +162,18 @@ class ProducerVerbs(SessionManager):
     ) -> list[Row]:
         inserted = session.rows(statement, _columns(specs))
         waits: dict[str, list[float]] = defaultdict(list)
-        for _id, wait, queue, _key in inserted:
+        for _id, wait, queue, *_keys in inserted:
             waits[queue].append(wait)
         for queue in sorted(waits):
             self._hint_waits(session, queue, waits[queue])
         return inserted
+
+    def _find_taken(self, session: Session, spec: JobSpec) -> Enqueued | None:
+        """Find the job that has the idempotency key, or else the unique key."""
+        if spec.idempotency_key and (found := self._find_by_key(session, spec)):
+            return found
+        rows = session.rows(sql.FIND_LIVE, _one(spec)) if spec.unique_key else []
+        return Enqueued.of(*rows[0], created=False) if rows else None
 
     def _find_by_key(self, session: Session, spec: JobSpec) -> Enqueued | None:
         found = session.rows(sql.FIND_BY_KEY, _one(spec))
@@ -202,6 +216,7 @@ def _one(spec: JobSpec) -> dict[str, object]:
         "max_attempts": spec.max_attempts,
         "timeout": spec.timeout_seconds,
         "idempotency_key": spec.idempotency_key,
+        "unique_key": spec.unique_key,
     }
 
 
@@ -218,8 +233,15 @@ def _columns(specs: list[JobSpec]) -> dict[str, object]:
         "delays": array(spec.delay for spec in specs),
         "max_attempts": array(spec.max_attempts for spec in specs),
         "timeouts": array(spec.timeout_seconds for spec in specs),
-        "idempotency_keys": [spec.idempotency_key for spec in specs],
+        "idempotency_keys": _texts(spec.idempotency_key for spec in specs),
+        "unique_keys": _texts(spec.unique_key for spec in specs),
     }
+
+
+def _texts(elements: Iterable[str | None]) -> list[str | None] | None:
+    """Return the elements; None, which the server reads in no time, if all are None."""
+    texts = list(elements)
+    return texts if any(text is not None for text in texts) else None
 
 
 def _chunks(specs: Iterable[JobSpec]) -> Iterator[list[JobSpec]]:

@@ -58,6 +58,10 @@ class Migration(migrations.Migration):
                     "idempotency_key",
                     models.CharField(blank=True, max_length=255, null=True),
                 ),
+                (
+                    "unique_key",
+                    models.CharField(blank=True, max_length=255, null=True),
+                ),
                 ("worker", models.CharField(blank=True, default="", max_length=200)),
                 ("lease_token", models.UUIDField(blank=True, null=True)),
                 ("lease_expires_at", models.DateTimeField(blank=True, null=True)),
@@ -110,6 +114,17 @@ class Migration(migrations.Migration):
                         condition=models.Q(("idempotency_key__isnull", False)),
                         fields=("queue", "idempotency_key"),
                         name="pgqueue_job_idempotency_key_once_per_queue",
+                    ),
+                    models.UniqueConstraint(
+                        condition=models.Q(
+                            (
+                                "state__in",
+                                ["scheduled", "queued", "unserved", "running"],
+                            ),
+                            ("unique_key__isnull", False),
+                        ),
+                        fields=("queue", "unique_key"),
+                        name="pgqueue_job_unique_key_once_per_queue_while_live",
                     ),
                     models.CheckConstraint(
                         condition=models.Q(
@@ -337,6 +352,7 @@ class Migration(migrations.Migration):
                             models.Q(("queue", ""), _negated=True),
                             models.Q(("task", ""), _negated=True),
                             models.Q(("idempotency_key", ""), _negated=True),
+                            models.Q(("unique_key", ""), _negated=True),
                         ),
                         name="pgqueue_job_names_not_empty",
                     ),

@@ -16,7 +16,7 @@ DESCRIBE: Final[LiteralString] = (
     """
 SELECT
     job.id, job.task, job.queue, job.state, job.priority,
-    job.attempts, job.max_attempts, job.idempotency_key,
+    job.attempts, job.max_attempts, job.idempotency_key, job.unique_key,
     to_char(job.run_at AT TIME ZONE 'UTC', """
     + _FORMAT
     + """),

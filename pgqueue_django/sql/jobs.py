@@ -221,11 +221,25 @@ WHERE id = ANY(%(ids)s::bigint[]) AND state LIKE 'cancelled'
 REQUEUE: Final[LiteralString] = (
     """
 WITH dead AS MATERIALIZED (
-    SELECT id
+    SELECT id, queue, unique_key
     FROM pgqueue_job
     WHERE id = ANY(%(ids)s::bigint[]) AND state LIKE 'dead'
     ORDER BY id
     FOR UPDATE
+), free AS MATERIALIZED (
+    SELECT id
+    FROM dead
+    WHERE unique_key IS NULL
+    UNION ALL
+    SELECT max(id)
+    FROM dead
+    WHERE unique_key IS NOT NULL AND NOT EXISTS (
+        SELECT
+        FROM pgqueue_job AS live
+        WHERE live.queue = dead.queue AND live.unique_key = dead.unique_key
+            AND live.state IN ('scheduled', 'queued', 'unserved', 'running')
+    )
+    GROUP BY queue, unique_key
 ), again AS (
 UPDATE pgqueue_job
 SET state = 'queued',
@@ -233,7 +247,7 @@ SET state = 'queued',
     attempts = 0,
     worker = '',
     finished_at = NULL
-WHERE id = ANY(ARRAY(SELECT id FROM dead))
+WHERE id = ANY(ARRAY(SELECT id FROM free))
 RETURNING id, queue, task, NULL::float8 AS seconds
 )"""
     + counted("'requeued'", of="again", queue="queue")

@@ -2,20 +2,23 @@
 
 from typing import Final, LiteralString
 
-# For jobs with idempotency keys only: the look for a conflict is a fifth of an INSERT.
+# For jobs with keys only: the look for a conflict is a fifth of an INSERT. Of whichever
+# key: no statement can name two.
 _UNLESS_TAKEN: Final[LiteralString] = """
-ON CONFLICT (queue, idempotency_key) WHERE idempotency_key IS NOT NULL DO NOTHING"""
+ON CONFLICT DO NOTHING"""
 
 _ENQUEUE_ROWS: Final[LiteralString] = """
 INSERT INTO pgqueue_job (
     id, queue, task, args, kwargs, state, priority, run_at, enqueued_at,
-    attempts, max_attempts, timeout_seconds, idempotency_key, worker, errors
+    attempts, max_attempts, timeout_seconds, idempotency_key, unique_key, worker,
+    errors
 )
 SELECT
     given.id, given.queue, given.task, given.args, given.kwargs,
     CASE WHEN due.run_at <= statement_timestamp() THEN 'queued' ELSE 'scheduled' END,
     given.priority, due.run_at, statement_timestamp(),
-    0, given.max_attempts, given.timeout_seconds, given.idempotency_key, '', '[]'
+    0, given.max_attempts, given.timeout_seconds, given.idempotency_key,
+    given.unique_key, '', '[]'
 FROM (
     SELECT
         -- A sub-select, or each row would look for the sequence anew.
@@ -26,13 +29,13 @@ FROM (
             %(queues)s::text[], %(tasks)s::text[], %(priorities)s::smallint[],
             %(run_ats)s::timestamptz[], %(delays)s::float8[],
             %(max_attempts)s::integer[], %(timeouts)s::float8[],
-            %(idempotency_keys)s::text[]
+            %(idempotency_keys)s::text[], %(unique_keys)s::text[]
         ),
         jsonb_array_elements(%(args)s::jsonb),
         jsonb_array_elements(%(kwargs)s::jsonb)
     ) AS job (
         queue, task, priority, run_at, delay, max_attempts, timeout_seconds,
-        idempotency_key, args, kwargs
+        idempotency_key, unique_key, args, kwargs
     )
 ) AS given
 CROSS JOIN LATERAL (
@@ -44,23 +47,23 @@ CROSS JOIN LATERAL (
 _ENQUEUED_ROWS: Final[LiteralString] = """
 RETURNING
     id, extract(epoch FROM run_at - statement_timestamp())::float8,
-    queue, idempotency_key
+    queue, idempotency_key, unique_key
 """
 
 # Params: one array a column, args and kwargs as JSON; run_ats is NULL where delays
-# (seconds from now) counts. Rows: id, seconds until due, queue, idempotency_key of what
-# was inserted; ids rise in the order given. Locks: the new rows. Index: all but the
-# unique ones.
+# (seconds from now) counts. Rows: id, seconds until due, queue, idempotency_key and
+# unique_key of what was inserted; ids rise in the order given. Locks: the new rows.
+# Index: all but the unique ones.
 ENQUEUE: Final[LiteralString] = _ENQUEUE_ROWS + _ENQUEUED_ROWS
 
-# ENQUEUE of jobs of which some have idempotency keys. Params, Rows: as ENQUEUE. A taken
-# key inserts nothing, which FIND_BY_KEY then explains. Locks: the new rows; waits for
+# ENQUEUE of jobs of which some have keys. Params, Rows: as ENQUEUE. A taken key inserts
+# nothing, which FIND_BY_KEY and FIND_LIVE then explain. Locks: the new rows; waits for
 # an open transaction that has the same key. Rows go in by key, so that two batches with
 # the same keys wait for each other in one order. Index: all.
 ENQUEUE_KEYED: Final[LiteralString] = (
     _ENQUEUE_ROWS
     + """
-ORDER BY given.queue, given.idempotency_key, given.id"""
+ORDER BY given.queue, given.idempotency_key, given.unique_key, given.id"""
     + _UNLESS_TAKEN
     + _ENQUEUED_ROWS
 )
@@ -68,7 +71,7 @@ ORDER BY given.queue, given.idempotency_key, given.id"""
 _ROW_OF_ONE: Final[LiteralString] = """
 INSERT INTO pgqueue_job (
     queue, task, args, kwargs, priority, max_attempts, timeout_seconds, attempts,
-    worker, errors, enqueued_at, idempotency_key, run_at, state
+    worker, errors, enqueued_at, idempotency_key, unique_key, run_at, state
 )
 VALUES (
     %(queue)s, %(task)s, %(args)s::jsonb, %(kwargs)s::jsonb, %(priority)s::smallint,
@@ -83,7 +86,7 @@ _DUE: Final[LiteralString] = """coalesce(
 # VALUES, and not a sub-select that names the time once: it is planned in half the time.
 _ENQUEUE_ROW: Final[LiteralString] = (
     _ROW_OF_ONE
-    + """%(idempotency_key)s, """
+    + """%(idempotency_key)s, %(unique_key)s, """
     + _DUE
     + """,
     CASE WHEN """
@@ -108,7 +111,7 @@ ENQUEUE_ONE: Final[LiteralString] = _ENQUEUE_ROW + _ENQUEUED_ROW
 # ENQUEUE.
 ENQUEUE_NOW: Final[LiteralString] = (
     _ROW_OF_ONE
-    + """NULL, statement_timestamp(), 'queued'
+    + """NULL, NULL, statement_timestamp(), 'queued'
 )
 RETURNING id, extract(epoch FROM enqueued_at)::float8
 """
@@ -127,4 +130,13 @@ SELECT
     task = %(task)s AND args = %(args)s::jsonb AND kwargs = %(kwargs)s::jsonb
 FROM pgqueue_job
 WHERE queue = %(queue)s AND idempotency_key = %(idempotency_key)s
+"""
+
+# Params: queue, unique_key. Rows: id, enqueued_at as above, of the live job that has
+# the key. Locks: none. Index: unique key of live jobs.
+FIND_LIVE: Final[LiteralString] = """
+SELECT id, extract(epoch FROM enqueued_at)::float8
+FROM pgqueue_job
+WHERE queue = %(queue)s AND unique_key = %(unique_key)s
+    AND state IN ('scheduled', 'queued', 'unserved', 'running')
 """

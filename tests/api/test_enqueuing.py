@@ -41,6 +41,7 @@ def test_takes_defaults_from_the_tasks_own_options_as_python_does(api):
 
 def test_fields_replace_the_tasks_options(api):
     fields = {"queue": "q", "priority": -3, "max_attempts": 9, "idempotency_key": "k"}
+    fields["unique_key"] = "u"
     job = job_of(api.enqueue(**fields))
     assert {name: getattr(job, name) for name in fields} == fields
 
@@ -83,7 +84,9 @@ def test_instants_are_in_utc_whatever_use_tz_is(api, settings, use_tz):
     assert body["run_at"] == "2040-01-31T04:00:00.000000Z"
 
 
-@pytest.mark.parametrize("name", ["delay_seconds", "run_at", "idempotency_key"])
+@pytest.mark.parametrize(
+    "name", ["delay_seconds", "run_at", "idempotency_key", "unique_key"]
+)
 def test_null_means_none_where_there_can_be_none(api, name):
     assert api.enqueue(**{name: None}).status_code == 201
 

@@ -1,4 +1,4 @@
-"""POST /jobs with an idempotency key."""
+"""POST /jobs with an idempotency key, or a unique one."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -115,3 +115,13 @@ def test_racing_callers_of_one_call_get_one_job(api, connect, isolation):
     assert statuses[winner].count(201) == 1
     assert set(statuses[1 - winner]) == {422}
     assert Job.objects.count() == 1
+
+
+@pytest.mark.django_db
+def test_a_unique_key_is_answered_with_the_live_job(api):
+    first = api.enqueue(unique_key="k", payload={"a": 1})
+    again = api.enqueue(unique_key="k", payload={"a": 2})
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert again.json() == {**first.json(), "replayed": True}
+    Job.objects.cancel(first.json()["id"])
+    assert api.enqueue(unique_key="k").status_code == 201

@@ -18,6 +18,7 @@ WRONG: dict[str, list[object]] = {
     "queue": [1, [], "", " ", "q" * 300, "a b", "a\0b", None],
     "max_attempts": [0, -1, 2**40, True, "3", 3.0, None],
     "idempotency_key": ["", "k" * 256, "k\0", "k ", 7, "\ud800"],
+    "unique_key": ["", "k" * 256, "k\0", "k ", 7, "\ud800"],
     "payload": [[], "x", 1, None, False],
     "delay_seconds": [-1, 1e18, "5", True, []],
 }

@@ -23,15 +23,32 @@ _ADVANCES = st.sampled_from([100.0, 500.0])
 _workers = st.sampled_from(WORKERS)
 _queues = st.sampled_from(QUEUES)
 _limits = st.integers(1, 3)
+
+
+# Of a job with both, the order within a batch would say which one is the first.
+_KEYS = [
+    {},
+    {},
+    {"idempotency_key": "k"},
+    {"idempotency_key": "l"},
+    {"unique_key": "u"},
+    {"unique_key": "v"},
+]
+
+
+def _spec(keys: dict[str, Any], **values: Any) -> JobSpec:
+    return JobSpec.build(**keys, **values)
+
+
 _specs = st.builds(
-    JobSpec.build,
+    _spec,
+    keys=st.sampled_from(_KEYS),
     task=st.sampled_from(TASKS),
     kwargs=st.fixed_dictionaries({"n": st.integers(0, 1)}),
     queue=_queues,
     priority=st.integers(-1, 1),
     delay=_DELAYS,
     max_attempts=st.integers(1, 3),
-    idempotency_key=st.sampled_from([None, None, "k", "l"]),
 )
 some_specs = st.lists(_specs, min_size=1, max_size=4)
 _mostly = st.sampled_from([True, True, True, False])

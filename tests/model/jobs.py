@@ -53,6 +53,7 @@ class Job:
     priority: int
     max_attempts: int
     key: str | None
+    unique_key: str | None
     run_at: When
     state: State
     attempts: int = 0

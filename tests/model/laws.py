@@ -89,6 +89,6 @@ def _attempts_after(verb: str, before: Row) -> int:
 
 
 def _changed(before: Row, after: Row) -> bool:
-    if before[:14] != after[:14]:
+    if before[:15] != after[:15]:
         return True
     return abs((before.lease_for or 0) - (after.lease_for or 0)) > DRIFT

@@ -27,6 +27,7 @@ class Row(NamedTuple):
     priority: int
     max_attempts: int
     key: str | None
+    unique_key: str | None
     state: str
     attempts: int
     worker: str
@@ -43,7 +44,7 @@ class Row(NamedTuple):
 
 _READ: LiteralString = """
 SELECT
-    id, queue, task, kwargs, priority, max_attempts, idempotency_key,
+    id, queue, task, kwargs, priority, max_attempts, idempotency_key, unique_key,
     state, attempts, worker, lease_token::text, first_claimed_at IS NOT NULL,
     result::text, errors,
     extract(epoch FROM run_at - statement_timestamp())::float8,
@@ -87,13 +88,13 @@ def _exact(row: Row) -> tuple[object, ...]:
         Failed(entry["attempt"], entry["worker"], entry["exception"])
         for entry in row.errors
     )
-    return (*row[1:13], errors)
+    return (*row[1:14], errors)
 
 
 def _expected(job: Job) -> tuple[object, ...]:
     return (
         job.queue, job.task, json.loads(job.call), job.priority, job.max_attempts,
-        job.key, job.state.value, job.attempts, job.worker, job.token,
+        job.key, job.unique_key, job.state.value, job.attempts, job.worker, job.token,
         job.ever_claimed, job.result, job.errors,
     )  # fmt: skip
 

@@ -57,17 +57,20 @@ class Table:
             priority=spec.priority,
             max_attempts=spec.max_attempts,
             key=spec.idempotency_key,
+            unique_key=spec.unique_key,
             run_at=When(self.now + spec.delay, self.mark),
             state=life.waiting(spec.delay),
         )
 
     def having_key(self, spec: JobSpec) -> int | None:
-        """Return the job that has a spec's key."""
-        if spec.idempotency_key is None:
-            return None
-        wanted = (spec.queue, spec.idempotency_key)
+        """Return the job that has a spec's key; of a unique one, the live job."""
         for id_, job in self.jobs.items():
-            if (job.queue, job.key) == wanted:
+            if job.queue != spec.queue:
+                continue
+            if spec.idempotency_key and job.key == spec.idempotency_key:
+                return id_
+            live_key = job.unique_key if job.state in LIVE else None
+            if spec.unique_key and live_key == spec.unique_key:
                 return id_
         return None
 
@@ -90,9 +93,10 @@ class Table:
         return found
 
     def same_call(self, id_: int, spec: JobSpec) -> bool:
-        """Tell whether a job is the call that a spec asks for."""
+        """Tell whether a job is the call that a spec asks for, where it must be."""
         job = self.jobs[id_]
-        return (job.task, job.call) == (spec.task, spec.kwargs)
+        same = (job.task, job.call) == (spec.task, spec.kwargs)
+        return same or spec.unique_key is not None
 
     # --- claims -----------------------------------------------------------------------
 
@@ -229,9 +233,18 @@ class Table:
         return set(self._change(live, life.cancelled))
 
     def requeue(self, ids: Iterable[int]) -> set[int]:
-        """Let the dead among them begin anew."""
+        """Let the dead among them begin anew; the newest of each free key."""
         dead = [i for i in ids if i in self.jobs and self.jobs[i].state == State.DEAD]
-        return set(self._change(dead, life.requeued))
+        taken = {
+            (job.queue, job.unique_key)
+            for job in self.jobs.values()
+            if job.state in LIVE
+        }
+        newest = {
+            (self.jobs[i].queue, self.jobs[i].unique_key or i): i for i in sorted(dead)
+        }
+        free = [i for place, i in newest.items() if place not in taken]
+        return set(self._change(free, life.requeued))
 
     def prune(self, older_than: float) -> int:
         """Forget what finished longer ago than so many seconds."""

@@ -117,6 +117,7 @@ EXPIRY = "lease_expires_at = now()"
         ("queue = ''", "pgqueue_job_names_not_empty"),
         ("task = ''", "pgqueue_job_names_not_empty"),
         ("idempotency_key = ''", "pgqueue_job_names_not_empty"),
+        ("unique_key = ''", "pgqueue_job_names_not_empty"),
     ],
 )
 def test_a_wrong_value_is_refused_by_name(assignments, name):
@@ -148,13 +149,31 @@ def test_a_key_is_there_once_in_a_queue():
     update(other.id, "idempotency_key = 'k', queue = 'other'")
 
 
+def test_a_unique_key_is_there_once_a_queue_while_its_job_is_live():
+    live = factories.queued(unique_key="k")
+    ended = factories.cancelled()
+    other = factories.queued()
+
+    update(ended.id, "unique_key = 'k'")
+    assert (
+        refused_by(other.id, "unique_key = 'k'")
+        == "pgqueue_job_unique_key_once_per_queue_while_live"
+    )
+    update(other.id, "unique_key = 'k', queue = 'other'")
+    update(live.id, "state = 'dead', finished_at = now()")
+    update(other.id, "queue = 'default'")
+
+
 def test_every_constraint_of_the_model_is_tried_here():
     tried = {f"pgqueue_job_{column}_readable" for column in INSTANTS} | {
         mark.args[1][n][1]
         for mark in test_a_wrong_value_is_refused_by_name.pytestmark
         for n in range(len(mark.args[1]))
     }
-    unique = {"pgqueue_job_idempotency_key_once_per_queue"}
+    unique = {
+        "pgqueue_job_idempotency_key_once_per_queue",
+        "pgqueue_job_unique_key_once_per_queue_while_live",
+    }
 
     known = {constraint.name for constraint in Job._meta.constraints}
     assert known <= tried | unique, known - tried - unique

@@ -29,7 +29,7 @@ FILL = """
 INSERT INTO pgqueue_job (
     queue, task, args, kwargs, state, priority, run_at, enqueued_at, attempts,
     max_attempts, worker, errors, finished_at, lease_token, lease_expires_at,
-    idempotency_key
+    idempotency_key, unique_key
 )
 SELECT
     'q' || n % 4, 't' || n % 7, '[]', '{}', job.state, n % 5,
@@ -38,7 +38,8 @@ SELECT
         THEN now() - n * interval '1 s' END,
     CASE WHEN job.state = 'running' THEN gen_random_uuid() END,
     CASE WHEN job.state = 'running' THEN now() + (n % 100 - 50) * interval '1 s' END,
-    CASE WHEN n % 3 = 0 THEN 'k' || n || gen_random_uuid() END
+    CASE WHEN n % 3 = 0 THEN 'k' || n || gen_random_uuid() END,
+    CASE WHEN n % 2 = 0 THEN 'u' || n || gen_random_uuid() END
 FROM generate_series(1, $1::integer) AS n
 CROSS JOIN LATERAL (
     SELECT ($2::text[])[1 + n % cardinality($2::text[])]
@@ -78,7 +79,7 @@ NOTE: dict[str, object] = {
 ONE: dict[str, object] = {
     "queue": "q1", "task": "t", "args": "[]", "kwargs": "{}", "priority": 0,
     "run_at": None, "delay": 0.0, "max_attempts": 5, "timeout": None,
-    "idempotency_key": "k3",
+    "idempotency_key": "k3", "unique_key": "u3",
 }  # fmt: skip
 OLD: dict[str, object] = {
     "queue": "q1", "state": "dead", "age": 5.0, "since": None, "limit": 1_000,
@@ -87,6 +88,7 @@ SOME: dict[str, object] = {"ids": list(range(1, 1_000, 50)), "counted": True}
 
 KEY = f"{TABLE}_pkey"
 UNIQUE = f"{TABLE}_idempotency_key_once_per_queue"
+UNIQUE_LIVE = f"{TABLE}_unique_key_once_per_queue_while_live"
 
 Statement = tuple[LiteralString, dict[str, object], set[str]]
 
@@ -97,6 +99,7 @@ STATEMENTS: dict[str, Statement] = {
     "ENQUEUE_NOW": (producing.ENQUEUE_NOW, ONE, set()),
     "ENQUEUE_ONE_KEYED": (producing.ENQUEUE_ONE_KEYED, ONE, set()),
     "FIND_BY_KEY": (producing.FIND_BY_KEY, ONE, {UNIQUE}),
+    "FIND_LIVE": (producing.FIND_LIVE, ONE, {UNIQUE_LIVE}),
     "CLAIM": (holding.CLAIM, CLAIM, {KEY, f"{TABLE}_claim"}),
     "CLAIM_ON": (holding.CLAIM_ON, CLAIM, {KEY, f"{TABLE}_claim"}),
     "CLAIM_ALONG": (holding.CLAIM_ALONG, CLAIM, {KEY, f"{TABLE}_claim"}),
@@ -126,7 +129,7 @@ STATEMENTS: dict[str, Statement] = {
     ),
     "CANCEL": (jobs.CANCEL, SOME, {KEY}),
     "CANCELLED": (jobs.CANCELLED, SOME, {KEY}),
-    "REQUEUE": (jobs.REQUEUE, SOME, {KEY}),
+    "REQUEUE": (jobs.REQUEUE, SOME, {KEY, UNIQUE_LIVE}),
     "FINISHED_GROUPS": (pruning.FINISHED_GROUPS, {}, {f"{TABLE}_finished"}),
     "PRUNE": (pruning.PRUNE, OLD, {KEY, f"{TABLE}_finished"}),
     "COUNT_OLD": (pruning.COUNT_OLD, OLD, {f"{TABLE}_finished"}),

@@ -198,12 +198,17 @@ def test_enqueues_without_blocking_the_loop(enqueued):
 @pytest.mark.django_db
 def test_stores_what_a_task_and_a_call_ask_for():
     handlers.with_every_option.using(
-        delay=60, priority=-3, idempotency_key="k", max_attempts=8, timeout=4
+        delay=60,
+        priority=-3,
+        idempotency_key="k",
+        unique_key="u",
+        max_attempts=8,
+        timeout=4,
     ).enqueue()
     job = Job.objects.get()
     assert (job.task, job.queue, job.priority) == ("stable.name", "mail", -3)
     assert (job.max_attempts, job.timeout_seconds) == (8, 4.0)
-    assert job.idempotency_key == "k"
+    assert (job.idempotency_key, job.unique_key) == ("k", "u")
     assert job.state == State.SCHEDULED
     assert job.run_at - job.enqueued_at == timedelta(seconds=60)
 
@@ -354,6 +359,15 @@ def test_the_same_key_with_another_call_is_a_conflict():
     with transaction.atomic(), pytest.raises(IdempotencyConflict, match="another task"):
         handlers.add.using(idempotency_key="k").enqueue(2)
     assert Job.objects.count() == 1
+
+
+@pytest.mark.django_db
+def test_a_unique_key_gives_the_live_job_whatever_it_runs():
+    first = handlers.add.using(unique_key="k").enqueue(1)
+    again = handlers.add.using(unique_key="k").enqueue(2)
+    assert (again.id, again.args, again.replayed) == (first.id, [1], True)
+    Job.objects.cancel(int(first.id))
+    assert not handlers.add.using(unique_key="k").enqueue(2).replayed
 
 
 # --- enqueue() ------------------------------------------------------------------------

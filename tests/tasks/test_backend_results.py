@@ -41,7 +41,12 @@ def test_reads_what_was_enqueued(result):
 
 def test_reads_all_that_a_call_asked_for():
     called = handlers.add.using(
-        priority=4, queue="mail", idempotency_key="k", max_attempts=8, timeout=2
+        priority=4,
+        queue="mail",
+        idempotency_key="k",
+        unique_key="u",
+        max_attempts=8,
+        timeout=2,
     )
     read = handlers.add.get_result(called.enqueue(1).id)
     assert read.task == called

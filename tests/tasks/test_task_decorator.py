@@ -221,7 +221,9 @@ def test_an_option_like_none_gets_the_list():
         task(zzz=1)  # type: ignore[call-overload]
 
 
-@pytest.mark.parametrize("option", ["run_after", "run_at", "delay", "idempotency_key"])
+@pytest.mark.parametrize(
+    "option", ["run_after", "run_at", "delay", "idempotency_key", "unique_key"]
+)
 def test_options_of_one_call_are_not_for_the_decorator(option):
     with pytest.raises(TypeError, match="cannot be defined statically with the @task"):
         task(**{option: 1})  # type: ignore[call-overload]

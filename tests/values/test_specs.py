@@ -94,7 +94,7 @@ def test_holds_plain_types_only():
 # Texts
 
 
-@pytest.mark.parametrize("field", ["task", "queue", "idempotency_key"])
+@pytest.mark.parametrize("field", ["task", "queue", "idempotency_key", "unique_key"])
 @pytest.mark.parametrize(
     ("value", "what"),
     [
@@ -121,7 +121,7 @@ def test_refuses_unstorable_names_by_their_field(field, value, what):
     assert len(str(error).encode()) < 200
 
 
-@pytest.mark.parametrize("field", ["task", "queue", "idempotency_key"])
+@pytest.mark.parametrize("field", ["task", "queue", "idempotency_key", "unique_key"])
 @pytest.mark.parametrize("value", [5, b"a", True, ["a"], 1.5])
 def test_refuses_names_that_are_no_text(field, value):
     error = refused(**{field: value})
@@ -139,6 +139,7 @@ def test_there_is_no_job_without_a_task():
         (specs.clean_task_name, limits.TASK_CHARS),
         (specs.clean_queue, limits.QUEUE_CHARS),
         (specs.clean_idempotency_key, limits.IDEMPOTENCY_KEY_CHARS),
+        (specs.clean_unique_key, limits.UNIQUE_KEY_CHARS),
     ],
 )
 def test_names_are_limited_in_characters_not_bytes(clean, most):

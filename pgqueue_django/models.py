@@ -273,6 +273,7 @@ class WorkerProcess(models.Model):
     pid = models.IntegerField()
     queues = models.TextField()
     threads = models.IntegerField()
+    async_slots = models.IntegerField()
     running = models.IntegerField()
     version = models.TextField()
     started_at = models.DateTimeField()

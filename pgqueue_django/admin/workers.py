@@ -31,6 +31,7 @@ class WorkerProcessAdmin(ReadOnlyAdmin):
         "pid",
         "queues",
         "threads",
+        "async_slots",
         "running",
         "version",
         "started_at",

@@ -18,6 +18,7 @@ class Introduction(NamedTuple):
     pid: int
     queues: str
     threads: int
+    async_slots: int
     version: str
 
 
@@ -29,6 +30,7 @@ class SeenWorker(NamedTuple):
     pid: int
     queues: str
     threads: int
+    async_slots: int
     running: int
     version: str
     started_at: datetime

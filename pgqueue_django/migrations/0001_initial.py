@@ -488,6 +488,7 @@ class Migration(migrations.Migration):
                 ("pid", models.IntegerField()),
                 ("queues", models.TextField()),
                 ("threads", models.IntegerField()),
+                ("async_slots", models.IntegerField()),
                 ("running", models.IntegerField()),
                 ("version", models.TextField()),
                 ("started_at", models.DateTimeField()),

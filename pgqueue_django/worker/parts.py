@@ -208,6 +208,7 @@ class Parts:
             pid=os.getpid(),
             queues=str(self._options.queues),
             threads=self._options.threads,
+            async_slots=self._options.async_slots,
             version=__version__,
         )
         return Presence(

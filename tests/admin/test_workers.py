@@ -17,7 +17,7 @@ def admin(staff):
 
 
 def seen(name: str, seconds_ago: float) -> None:
-    introduced = Introduction(name, "host-7", 4_242, "mail,default", 8, "0.1.0")
+    introduced = Introduction(name, "host-7", 4_242, "mail,default", 8, 64, "0.1.0")
     beat(DjangoSession("default"), introduced, running=3, age=0)
     with connection.cursor() as cursor:
         cursor.execute(
@@ -32,7 +32,7 @@ def test_shows_who_is_there_and_who_is_silent(admin):
     seen("gone", 600)
     html = admin.get(LIST).content.decode()
 
-    for text in ("well", "host-7", "4242", "mail,default", "5 s ago"):
+    for text in ("well", "host-7", "4242", "mail,default", "64", "5 s ago"):
         assert text in html, text
     assert html.count("silent</strong>") == 1
     assert "10 min ago, silent" in html

@@ -5,7 +5,7 @@ from pgqueue_django.managers.workers import Introduction, beat
 
 
 def test_workers_are_shown(client_of):
-    who = Introduction("w", "host", 7, "default", 2, "1.0")
+    who = Introduction("w", "host", 7, "default", 2, 100, "1.0")
     beat(DjangoSession("default"), who, running=1, age=5)
     response = client_of("view_workerprocess").get("/api/workers")
     assert response.status_code == 200

@@ -17,7 +17,7 @@ SESSION = DjangoSession("default")
 
 
 def introduced(name):
-    return Introduction(name, "host", 1, "default", 2, "1.0")
+    return Introduction(name, "host", 1, "default", 2, 100, "1.0")
 
 
 def aged(name, seconds):
@@ -30,10 +30,11 @@ def aged(name, seconds):
 
 
 def test_a_worker_is_there_until_it_stops(start_worker):
-    running = start_worker("a=2,b=1")
+    running = start_worker("a=2,b=1", async_slots=7)
     (seen,) = wait_until(workers, WAIT)
     assert seen.name == running.identity
     assert (seen.pid, seen.queues, seen.threads) == (os.getpid(), "a=2,b=1", 2)
+    assert seen.async_slots == 7
     assert seen.silence < WAIT
     assert running.stop() == 0
     assert workers() == []

@@ -5,7 +5,6 @@ transaction. ``Job.objects.on(session)`` is the same on a worker's own connectio
 """
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from typing import LiteralString, NamedTuple
 
 from django.db import IntegrityError
@@ -23,9 +22,6 @@ from pgqueue_django.states import FINISHED
 
 # A payload has less than 8,000 bytes, and an id up to 19 digits.
 _IDS_IN_A_HINT = 300
-
-# How often a requeue meets unique keys that somebody takes just then.
-_KEY_TRIES = 20
 
 
 class Reaped(NamedTuple):
@@ -160,9 +156,12 @@ class JobManager(ProducerVerbs, HolderVerbs):
             the newest is requeued.
 
         Raises:
-            django.db.IntegrityError: Others took and freed a unique key each time that
-                it was tried, or a transaction like REPEATABLE READ cannot see who has
-                it; nothing is changed.
+            django.db.OperationalError: A deadlock (40P01) with a batch that enqueues
+                several of the same unique keys; nothing is changed.
+
+        Concurrency:
+            Waits for open transactions that change these jobs, or that enqueue their
+            unique keys.
         """
         session = self.session
         rows = _requeue(session, list(ids))
@@ -198,9 +197,12 @@ class JobManager(ProducerVerbs, HolderVerbs):
 
 
 def _requeue(session: Session, ids: list[int]) -> list[Row]:
-    """Requeue; again, with newer eyes, if somebody takes a unique key just then."""
-    given = {"ids": ids} | counting()
-    for _ in range(_KEY_TRIES - 1):
-        with suppress(IntegrityError), session.atomic():
-            return session.rows(sql.REQUEUE, given)
-    return session.rows(sql.REQUEUE, given)
+    """Requeue; one by one, if somebody takes the unique key of one just then."""
+    try:
+        with session.atomic():
+            return session.rows(sql.REQUEUE, {"ids": ids} | counting())
+    except IntegrityError:
+        if len(ids) <= 1:
+            return []
+    newest_first = sorted(ids, reverse=True)
+    return [row for id_ in newest_first for row in _requeue(session, [id_])]

@@ -26,8 +26,8 @@ _CHUNK_ROWS = 1_000
 # Arguments in one INSERT, about (characters of JSON): a jsonb array has an end too.
 _CHUNK_CHARS = 8_000_000
 
-# A key can vanish between the conflict and the look only when the pruner deletes the
-# job just then; twenty times in a row is a table that somebody deletes in a loop.
+# A key can vanish between the conflict and the look when its job is pruned just then,
+# or ends, if the key is a unique one; twenty times in a row is not by chance.
 _KEY_TRIES = 20
 _FLICKERS = "{} is taken and freed again faster than it can be read"
 
@@ -74,11 +74,12 @@ class ProducerVerbs(SessionManager):
             IdempotencyConflict: The key is taken by a job with another task or other
                 arguments.
             django.db.OperationalError: In a transaction that is REPEATABLE READ or
-                SERIALIZABLE, the key was taken since it began (SQLSTATE 40001): run
-                all of it again.
+                SERIALIZABLE, the key was taken, or its job changed, since it began
+                (SQLSTATE 40001): run all of it again.
 
         Concurrency:
-            With a key, waits for an open transaction that is enqueuing the same key.
+            With a key, waits for an open transaction that is enqueuing the same key,
+            or, with a unique one, that is ending its job.
         """
         session = self.session
         if spec.has_key:
@@ -121,7 +122,8 @@ class ProducerVerbs(SessionManager):
             IdempotencyConflict: As in ``enqueue``; then nothing is inserted.
             django.db.OperationalError: As in ``enqueue``, in any transaction. Or a
                 deadlock (40P01), when another batch has some of the same keys and one
-                of the two is of more than a thousand jobs, or has jobs with two keys.
+                of the two is of more than a thousand jobs, or has the same two keys
+                in other pairs.
         """
         session = self.session
         ids: list[int] = []
@@ -146,15 +148,13 @@ class ProducerVerbs(SessionManager):
         ids = []
         for spec in specs:
             keys = (spec.queue, spec.idempotency_key, spec.unique_key)
-            if not spec.has_key:
-                ids.append(next(plain))
-            elif id_ := keyed.pop(keys, None):
-                ids.append(id_)
-            elif found := self._find_taken(session, spec):
-                ids.append(found.id)
-            else:
+            id_ = keyed.pop(keys, None) if spec.has_key else next(plain, None)
+            if id_ is None and (found := self._find_taken(session, spec)):
+                id_ = found.id
+            if id_ is None:
                 # To insert it now, out of turn, could deadlock with another batch.
                 raise _KeyFreed
+            ids.append(id_)
         return ids
 
     def _insert_chunk(

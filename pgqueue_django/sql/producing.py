@@ -59,11 +59,14 @@ ENQUEUE: Final[LiteralString] = _ENQUEUE_ROWS + _ENQUEUED_ROWS
 # ENQUEUE of jobs of which some have keys. Params, Rows: as ENQUEUE. A taken key inserts
 # nothing, which FIND_BY_KEY and FIND_LIVE then explain. Locks: the new rows; waits for
 # an open transaction that has the same key. Rows go in by key, so that two batches with
-# the same keys wait for each other in one order. Index: all.
+# the same keys wait for each other in one order, and of one unique key the first is the
+# one that goes in. Index: all.
 ENQUEUE_KEYED: Final[LiteralString] = (
     _ENQUEUE_ROWS
     + """
-ORDER BY given.queue, given.idempotency_key, given.unique_key, given.id"""
+ORDER BY
+    given.queue, given.unique_key,
+    CASE WHEN given.unique_key IS NULL THEN given.idempotency_key END, given.id"""
     + _UNLESS_TAKEN
     + _ENQUEUED_ROWS
 )

@@ -181,9 +181,19 @@ def test_a_batch_costs_one_statement_for_a_thousand(django_assert_num_queries):
         Job.objects.enqueue_many(specs)
 
 
+@pytest.mark.parametrize(
+    "keyed",
+    [
+        lambda key, _: {"idempotency_key": key},
+        lambda key, _: {"unique_key": key},
+        lambda key, batch: {"unique_key": key, "idempotency_key": f"{batch} {key}"},
+        lambda key, _: {"unique_key": key, "idempotency_key": key},
+    ],
+    ids=["idempotency", "unique", "one's own too", "both"],
+)
 @pytest.mark.django_db(transaction=True)
 def test_batches_with_the_same_keys_in_other_orders_do_not_deadlock(
-    new_session, watcher
+    new_session, watcher, keyed
 ):
     """CNC-06, for batches: each waits for the other's keys in one order."""
     keys = [f"k{n:03}" for n in range(300)]
@@ -191,7 +201,8 @@ def test_batches_with_the_same_keys_in_other_orders_do_not_deadlock(
 
     def enqueue(order: list[str]) -> dict[str, int]:
         queue = Job.objects.on(new_session())
-        specs = [factories.spec(idempotency_key=key) for key in order]
+        batch = orders.index(order)
+        specs = [factories.spec(**keyed(key, batch)) for key in order]
         return dict(zip(order, queue.enqueue_many(specs), strict=True))
 
     first, *others = together(enqueue, orders)

@@ -1,6 +1,7 @@
 """Unique keys: a queue has one live job of a key at most."""
 
 import pytest
+from django.db import connection, transaction
 
 from pgqueue_django.attempts import Write
 from pgqueue_django.exceptions import IdempotencyConflict, PgQueueError
@@ -170,6 +171,28 @@ def test_a_batch_gives_the_live_job_for_each_of_its_key():
     assert (found, again) == (live, a)
     assert len({a, plain, b, other, live}) == Job.objects.count() == 5
     assert factories.get(b).unique_key == "b"
+
+
+def test_of_several_in_a_batch_the_first_goes_in():
+    specs = [spec("u", args=[n], idempotency_key=key) for n, key in enumerate("ba")]
+    ids = Job.objects.enqueue_many([*specs, spec("u", args=[2])])
+
+    assert len(set(ids)) == 1
+    assert factories.get(ids[0]).args == [0]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_caller_with_an_old_view_leaves_what_it_cannot_requeue(connect):
+    """CNC-09, CNC-11: the live job is not to be seen there, and its key is taken."""
+    taken, free = factories.dead(unique_key="k").id, factories.dead(unique_key="f").id
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            cursor.execute("SELECT count(*) FROM pgqueue_job")
+        together(lambda _: Job.objects.enqueue(spec()), [1])
+
+        assert Job.objects.requeue_many([taken, free]) == {free}
+    assert factories.states([taken, free]) == ["dead", "queued"]
 
 
 def test_the_idempotency_key_comes_first():

@@ -411,6 +411,11 @@ class Parts:
         self._claimer_loop.stop()
         self._claimer_loop.join(timeout)
 
+    @property
+    def quiet(self) -> bool:
+        """Whether nothing runs or waits, and no claim is under way that brings more."""
+        return self.pools.idle and not self._claimer_loop.alive
+
     def stop(self) -> None:
         """Stop what still runs, and close the connections."""
         self._stopped = True

@@ -38,8 +38,8 @@ _PATIENCE = 5.0
 # their leases say it.
 _GIVE_UP_TRIES = 20
 
-# How often they are looked for when the child was killed: the server may still be at
-# its last statement, which claims jobs or has their rows locked.
+# How often they are looked for: the server may still be at the child's last statement,
+# which claims jobs or has their rows locked.
 _LOOKS = 10
 
 
@@ -168,7 +168,7 @@ class Supervisor:
 
     def _bury(self, child: _Child, code: int) -> None:
         if code != OK:
-            self._abandon(child, code)
+            self._abandon(child)
             signals.child_died.send_robust(
                 Supervisor, pid=child.pid, identity=child.identity, exit_code=code
             )
@@ -179,8 +179,8 @@ class Supervisor:
         elif code != OK:
             self._exit_code = max(self._exit_code, code if code > 0 else BROKEN)
 
-    def _abandon(self, child: _Child, code: int) -> None:
-        left = _Abandoned(_LOOKS if code < 0 else 1)
+    def _abandon(self, child: _Child) -> None:
+        left = _Abandoned(_LOOKS)
         if child.finding:
             left.recorder = Recorder(self._session, child.identity, child.finding)
         self._abandoned[child.identity] = left

@@ -202,12 +202,14 @@ class Worker:
     def _finish(self, parts: Parts) -> None:
         deadline = monotonic() + self.options.shutdown_timeout
         parts.stop_claiming(min(self.options.shutdown_timeout, _HURRY))
-        parts.release(parts.pools.take_back())
         parts.leases.ask_to_stop()
-        while not parts.pools.idle and monotonic() < deadline and self._signals <= 1:
+        while True:
+            parts.release(parts.pools.take_back())
+            if parts.quiet or monotonic() >= deadline or self._signals > 1:
+                break
             self._tick(parts)
             self._stop_wait()
-        if not parts.pools.idle:
+        if not parts.quiet:
             self._exit_code = self._exit_code or FORCED
             parts.release(parts.leases.all())
         self._record_rest(parts, max(deadline, monotonic() + _HURRY))

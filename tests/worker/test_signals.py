@@ -18,6 +18,14 @@ from tests.worker.conftest import FAST, add, finished, in_state, pause
 PROMPT = 2.0
 """Seconds within which a second signal ends everything."""
 
+LATE_JOB = """
+INSERT INTO pgqueue_job (
+    queue, task, args, kwargs, state, priority, run_at, enqueued_at, attempts,
+    max_attempts, worker, errors
+)
+VALUES ('default', %s, '[]', '{}', 'queued', 0, now(), now(), 0, 5, '', '[]')
+"""
+
 
 def none_leased() -> bool:
     return not Job.objects.exclude(lease_token=None).exists()
@@ -40,6 +48,36 @@ def test_one_signal_lets_running_jobs_finish(start_process, held_by, let_go, num
     job = factories.get(waiting)
     assert (job.state, job.attempts) == ("queued", 0)
     assert none_leased()
+
+
+def test_a_claim_that_is_held_up_is_waited_for_and_given_back(
+    start_process, connect, watcher
+):
+    process = start_process("--poll-interval=0.1")
+    other = connect()
+    with other.transaction():
+        other.execute("LOCK TABLE pgqueue_job")
+        other.execute(LATE_JOB, [handlers.noop.task_name])
+        wait_until(watcher.blocked)
+        process.signal(signal.SIGTERM)
+        pause(1.5)
+        assert not process.ended()
+
+    assert process.wait() == 0
+    assert factories.states() == ["queued"]
+    assert Job.objects.get().attempts == 0
+
+
+def test_a_claim_that_is_held_up_for_too_long_is_no_clean_end(
+    start_process, connect, watcher
+):
+    process = start_process("--poll-interval=0.1", "--shutdown-timeout=1")
+    other = connect()
+    with other.transaction():
+        other.execute("LOCK TABLE pgqueue_job")
+        wait_until(watcher.blocked)
+        process.signal(signal.SIGTERM)
+        assert process.wait() == 1
 
 
 def test_an_idle_worker_ends_at_once(start_process):

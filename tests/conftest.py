@@ -58,12 +58,16 @@ class Watcher:
             [connection.settings_dict["NAME"], PREFIX],
         ).fetchall()  # fmt: skip
 
-    def blocked(self) -> int:
-        """Return how many sessions of the test database wait for a lock."""
+    def blocked(self, database: str = "") -> int:
+        """Return how many sessions of a database wait for a lock.
+
+        Args:
+            database: Its name; the test database's, if none is given.
+        """
         rows = self._opened().execute(
             "SELECT count(*) FROM pg_stat_activity"
             " WHERE datname = %s AND wait_event_type = 'Lock'",
-            [connection.settings_dict["NAME"]],
+            [database or connection.settings_dict["NAME"]],
         ).fetchall()  # fmt: skip
         blocked: int = rows[0][0]
         return blocked

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from copy import copy
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -36,7 +37,14 @@ class Project:
 
     def __init__(self, folder: Path, database: dict[str, Any]) -> None:
         self._folder = folder
+        self.environment: dict[str, str] = {}
         self.write("site_settings.py", BASE.format(database=database))
+
+    def with_environment(self, **environment: str) -> "Project":
+        """Return the same project, for programs of another environment."""
+        other = copy(self)
+        other.environment = self.environment | environment
+        return other
 
     def set(self, text: str) -> None:
         """Add lines to the settings."""
@@ -51,17 +59,30 @@ class Project:
 
     def manage(self, *arguments: str) -> str:
         """Run a command of Django's or of an app's; it must succeed."""
-        return self._run("-m", "django", *arguments)
+        return self.run("-m", "django", *arguments)
+
+    def refused(self, *arguments: str) -> str:
+        """Run such a command, which must fail; returns what it says."""
+        done = self._run("-m", "django", *arguments)
+        assert done.returncode != 0, done.stdout
+        return done.stderr
 
     def python(self, code: str) -> str:
         """Run code with Django set up; it must succeed."""
-        return self._run("-c", f"import django; django.setup()\n{dedent(code)}")
+        return self.run("-c", f"import django; django.setup()\n{dedent(code)}")
 
-    def _run(self, *arguments: str) -> str:
-        done = subprocess.run(
+    def run(self, *arguments: str) -> str:
+        """Run Python in the project; it must succeed, and returns all that it says."""
+        done = self._run(*arguments)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def _run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
             [sys.executable, *arguments],
             cwd=self._folder,
             env=os.environ
+            | self.environment
             | {
                 "DJANGO_SETTINGS_MODULE": "site_settings",
                 "PYTHONPATH": os.pathsep.join([str(self._folder), str(ROOT)]),
@@ -71,8 +92,6 @@ class Project:
             timeout=60,
             check=False,
         )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
 
 
 @pytest.fixture

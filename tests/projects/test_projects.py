@@ -1,5 +1,6 @@
 """Projects with settings, databases and neighbours that are not those of the suite."""
 
+from importlib.util import find_spec
 from itertools import product
 
 import pytest
@@ -108,6 +109,8 @@ def test_jobs_live_wholly_on_the_database_that_the_router_says(project):
 
 # What the queue cannot stand beside is a second table named pgqueue_job.
 NEIGHBOURS = {"queue": "Job", "jobs": "Job", "tasks": "Job", "pgqueue": "Message"}
+# Apps that stand there themselves where they are installed.
+OTHERS = ("django_tasks", "django_celery_beat")
 NEIGHBOUR = """
 from django.conf import settings
 from django.db import models
@@ -150,19 +153,29 @@ def _add_app(project, label, models, model=""):
 
 def test_it_stands_beside_apps_and_models_of_like_names(project):
     """DJG-12."""
-    for label, model in NEIGHBOURS.items():
+    neighbours = NEIGHBOURS | {name: "Job" for name in OTHERS if not find_spec(name)}
+    for label, model in neighbours.items():
         _add_app(project, label, NEIGHBOUR, model)
     _add_app(project, "people", PERSON)
+    project.write("shop/__init__.py", "")
+    project.write("shop/tasks.py", TASKS)
     project.set(
-        """
-        from importlib.util import find_spec
-
+        f"""
         AUTH_USER_MODEL = "people.Person"
-        INSTALLED_APPS += [app for app in ["django_tasks"] if find_spec(app)]
+        INSTALLED_APPS += ["shop"]
+        INSTALLED_APPS += {[name for name in OTHERS if find_spec(name)]}
         """
     )
 
-    project.manage("makemigrations", "people", *NEIGHBOURS)
+    project.manage("makemigrations", "people", *neighbours)
     project.manage("check", "--database", "default")
     project.manage("migrate")
     project.manage("makemigrations", "--check", "--dry-run")
+    project.python(USE)
+
+
+def test_a_second_table_of_its_jobs_name_is_refused_before_any_migration(project):
+    """DJG-12."""
+    _add_app(project, "pgqueue", NEIGHBOUR, "Job")
+
+    assert "models.E028" in project.refused("check")

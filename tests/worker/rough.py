@@ -14,7 +14,6 @@ from tests.worker import handlers
 from tests.worker.handlers import at_once, touch
 
 DEATHS: dict[str, Callable[[], object]] = {
-    # What the system does to who takes too much memory.
     "SIGKILL": lambda: os.kill(os.getpid(), signal.SIGKILL),
     "segmentation fault": lambda: ctypes.string_at(0),
     "abort": os.abort,
@@ -54,6 +53,12 @@ def _match_badly(size: int) -> float:
 
 
 kept: list[bytes] = []
+
+
+@task(max_attempts=3, backoff=at_once)
+def take_all_memory() -> None:
+    """Keep a gigabyte, in pieces that are written to; nobody should let it have all."""
+    kept.extend(b"x" * (8 << 20) for _ in range(128))
 
 
 @task(takes_context=True)

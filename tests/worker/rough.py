@@ -2,16 +2,16 @@
 
 import ctypes
 import os
-import re
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
-from math import ceil, log2
 from pathlib import Path
-from time import monotonic
 
 from pgqueue_django import JobContext, task
 from tests.worker import handlers
 from tests.worker.handlers import at_once, touch
+from tests.worker.hogging import match_badly_for
 
 DEATHS: dict[str, Callable[[], object]] = {
     "SIGKILL": lambda: os.kill(os.getpid(), signal.SIGKILL),
@@ -37,19 +37,15 @@ def hog(context: JobContext, folder: str, seconds: float) -> str:
     """Keep Python's lock in one call, at the first attempt, for about so long."""
     touch(Path(folder, f"job.held-by-{os.getpid()}"))
     if context.attempt == 1:
-        took, size = 0.0, 15
-        while took < 0.05:
-            size += 1
-            took = _match_badly(size)
-        # Each letter more doubles the time.
-        _match_badly(size + ceil(log2(seconds / took)))
+        match_badly_for(seconds)
     return f"done by {os.getpid()}"
 
 
-def _match_badly(size: int) -> float:
-    began = monotonic()
-    re.match(r"(a+)+$", "a" * size + "b")
-    return monotonic() - began
+@task
+def hog_a_process_of_its_own(seconds: float) -> None:
+    """Keep Python's lock for so long, where it is nobody else's."""
+    code = f"from tests.worker import hogging; hogging.match_badly_for({seconds})"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 kept: list[bytes] = []

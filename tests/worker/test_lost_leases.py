@@ -139,6 +139,16 @@ def test_lea_07_a_handler_that_keeps_pythons_lock_loses_the_lease(
     assert holder != second.pid
 
 
+def test_lea_07_in_a_subprocess_of_the_handler_it_keeps_the_lease(start_process):
+    id_ = add(rough.hog_a_process_of_its_own, 3.0)
+    process = start_process("--lease=1")
+
+    assert finished(id_).attempts == 1
+    assert factories.get(id_).state == "succeeded"
+    assert process.stop() == 0
+    assert "lease lost" not in process.log
+
+
 def test_lea_14_a_handler_is_told_that_its_last_attempt_is_lost(start_worker, heard):
     """The key is still the dead job's: it keeps rows apart, not what runs."""
     options = {"idempotency_key": "K", "max_attempts": 1}

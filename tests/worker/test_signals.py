@@ -185,6 +185,19 @@ AS_FIRST = [
 ]
 
 
+# A small init, which passes on what it hears and ends with its child's exit code.
+UNDER_INIT = [
+    *AS_FIRST,
+    *("sh", "-c", """
+        trap 'kill -TERM $child' TERM
+        trap 'kill -INT $child' INT
+        "$@" & child=$!
+        wait $child
+        wait $child
+    """, "init"),
+]  # fmt: skip
+
+
 def can_be_first() -> bool:
     with suppress(FileNotFoundError):
         return subprocess.run([*AS_FIRST, "true"], check=False).returncode == 0
@@ -194,17 +207,16 @@ def can_be_first() -> bool:
 @pytest.mark.skipif(not can_be_first(), reason="no namespaces of processes here")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("flags", [[], ["--processes=1"]], ids=["worker", "supervisor"])
-def test_prc_09_as_the_first_process_of_a_container(
-    start_process, held_by, let_go, number, flags
+@pytest.mark.parametrize("prefix", [AS_FIRST, UNDER_INIT], ids=["first", "under init"])
+def test_prc_09_as_the_first_process_of_a_container_and_under_an_init(
+    start_process, held_by, let_go, number, flags, prefix
 ):
     """There the kernel ignores every signal that a program does not handle itself."""
     short, long = (
         add(handlers.hold, str(let_go.folder), name) for name in ("short", "long")
     )
-    process = start_process(
-        "--shutdown-timeout=2", "--lease=30", *flags, prefix=AS_FIRST
-    )
-    if not flags:
+    process = start_process("--shutdown-timeout=2", "--lease=30", *flags, prefix=prefix)
+    if not flags and prefix is AS_FIRST:
         assert held_by("short") == 1
     wait_until(lambda: factories.states([short, long]) == ["running"] * 2)
     (first,) = psutil.Process(process.pid).children()

@@ -25,7 +25,8 @@ def prepare(data_dir: Path | str | None) -> tuple[Home, Account]:
     account = accounts.for_server(home)
     if not home.root.is_dir():
         _create(home.root, account)
-        home = paths.find(data_dir)
+    # In any case: another process may have placed it elsewhere since the first look.
+    home = paths.find(data_dir)
     _require_usable(home, account)
     if not home.gitignore.exists():
         home.gitignore.write_text("*\n", encoding="ascii")

@@ -227,7 +227,7 @@ def _environment(reports: dict[str, Report]) -> str:
             e["python"],
             e["server"]["server_version"],
         )
-        for e in (each["environment"] for each in reports.values())
+        for e in (each.get("environment", {}) for each in reports.values())
         if "cpu" in e
     }
     return _markdown(

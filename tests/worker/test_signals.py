@@ -26,6 +26,13 @@ INSERT INTO pgqueue_job (
 VALUES ('default', %s, '[]', '{}', 'queued', 0, now(), now(), 0, 5, '', '[]')
 """
 
+CLAIM_WAITS = """
+SELECT pid
+FROM pg_stat_activity
+WHERE datname = current_database() AND wait_event_type = 'Lock'
+    AND application_name LIKE 'pgqueue claimer %'
+"""
+
 
 def none_leased() -> bool:
     return not Job.objects.exclude(lease_token=None).exists()
@@ -50,15 +57,22 @@ def test_one_signal_lets_running_jobs_finish(start_process, held_by, let_go, num
     assert none_leased()
 
 
+@pytest.fixture
+def claim_waits(connect):
+    """Return a function that tells whether a claim waits for a lock."""
+    watch = connect()
+    return lambda: watch.execute(CLAIM_WAITS).fetchone() is not None
+
+
 def test_a_claim_that_is_held_up_is_waited_for_and_given_back(
-    start_process, connect, watcher
+    start_process, connect, claim_waits
 ):
     process = start_process("--poll-interval=0.1")
     other = connect()
     with other.transaction():
         other.execute("LOCK TABLE pgqueue_job")
         other.execute(LATE_JOB, [handlers.noop.task_name])
-        wait_until(watcher.blocked)
+        wait_until(claim_waits)
         process.signal(signal.SIGTERM)
         pause(1.5)
         assert not process.ended()
@@ -69,13 +83,13 @@ def test_a_claim_that_is_held_up_is_waited_for_and_given_back(
 
 
 def test_a_claim_that_is_held_up_for_too_long_is_no_clean_end(
-    start_process, connect, watcher
+    start_process, connect, claim_waits
 ):
     process = start_process("--poll-interval=0.1", "--shutdown-timeout=1")
     other = connect()
     with other.transaction():
         other.execute("LOCK TABLE pgqueue_job")
-        wait_until(watcher.blocked)
+        wait_until(claim_waits)
         process.signal(signal.SIGTERM)
         assert process.wait() == 1
 

@@ -111,7 +111,7 @@ def test_max_jobs_is_exact_though_jobs_are_taken_ahead(start_worker):
 
 def test_jobs_that_went_back_do_not_count_for_max_jobs(start_worker):
     factories.queued_many(500, task=NOOP)
-    slow = factories.queued_many(40, task=WAITING, args=["gate"])
+    factories.queued_many(40, task=WAITING, args=["gate"])
     worker = start_worker(threads=2, lease=30, max_jobs=530)
     assert handlers.gates["gate"].arrived.wait(WAIT)
     wait_until(lambda: running() == 2)
@@ -119,7 +119,8 @@ def test_jobs_that_went_back_do_not_count_for_max_jobs(start_worker):
     handlers.gates["gate"].opened.set()
 
     assert worker.result() == 0
-    assert factories.states(slow).count("succeeded") == 30
+    # Of which kind is open: on a slow machine short ones went back too.
+    assert factories.states().count("succeeded") == 530
 
 
 def test_jobs_that_went_back_stay_there_while_slow_ones_run(start_worker, heard):

@@ -2,6 +2,8 @@
 
 from typing import Final, LiteralString
 
+LIVE: Final[LiteralString] = "('scheduled', 'queued', 'unserved', 'running')"
+
 GIVE_LEASE_UP: Final[LiteralString] = """
     lease_token = NULL,
     lease_expires_at = NULL,"""

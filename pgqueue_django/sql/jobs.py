@@ -185,7 +185,9 @@ WITH live AS MATERIALIZED (
     SELECT id, state = 'running' AS ran
     FROM pgqueue_job
     WHERE id = ANY(%(ids)s::bigint[])
-        AND state IN ('scheduled', 'queued', 'unserved', 'running')
+        AND state IN """
+    + _parts.LIVE
+    + """
     ORDER BY id
     FOR UPDATE
 ), ended AS (
@@ -237,7 +239,9 @@ WITH dead AS MATERIALIZED (
         SELECT
         FROM pgqueue_job AS live
         WHERE live.queue = dead.queue AND live.unique_key = dead.unique_key
-            AND live.state IN ('scheduled', 'queued', 'unserved', 'running')
+            AND live.state IN """
+    + _parts.LIVE
+    + """
     )
     GROUP BY queue, unique_key
 ), again AS (

@@ -2,6 +2,8 @@
 
 from typing import Final, LiteralString
 
+from pgqueue_django.sql import _parts
+
 # For jobs with keys only: the look for a conflict is a fifth of an INSERT. Of whichever
 # key: no statement can name two.
 _UNLESS_TAKEN: Final[LiteralString] = """
@@ -137,9 +139,13 @@ WHERE queue = %(queue)s AND idempotency_key = %(idempotency_key)s
 
 # Params: queue, unique_key. Rows: id, enqueued_at as above, of the live job that has
 # the key. Locks: none. Index: unique key of live jobs.
-FIND_LIVE: Final[LiteralString] = """
+FIND_LIVE: Final[LiteralString] = (
+    """
 SELECT id, extract(epoch FROM enqueued_at)::float8
 FROM pgqueue_job
 WHERE queue = %(queue)s AND unique_key = %(unique_key)s
-    AND state IN ('scheduled', 'queued', 'unserved', 'running')
+    AND state IN """
+    + _parts.LIVE
+    + """
 """
+)

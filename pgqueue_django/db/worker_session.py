@@ -77,8 +77,7 @@ class WorkerSession:
     def rows(self, statement: LiteralString, params: Params) -> list[Row]:
         """See Session. A connection found broken is closed before the error leaves."""
         with self._bounded() as connection:
-            cursor = connection.execute(statement, params)
-            return cursor.fetchall() if cursor.description else []
+            return _rows(connection.execute(statement, params))
 
     def rows_of_each(
         self, statement: LiteralString, given: Sequence[Params]
@@ -251,6 +250,12 @@ class WorkerSession:
 
 def _pipeline(connection: psycopg.Connection[Row]) -> AbstractContextManager[object]:
     return connection.pipeline() if psycopg.Pipeline.is_supported() else nullcontext()
+
+
+def _rows(cursor: psycopg.Cursor[Row]) -> list[Row]:
+    # Not by its description, which would be made for the question, column by column.
+    result = cursor.pgresult
+    return cursor.fetchall() if result is not None and result.nfields else []
 
 
 def _idle(connection: psycopg.Connection[Row]) -> bool:

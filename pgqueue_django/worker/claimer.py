@@ -202,6 +202,7 @@ class Claimer:
         claimed = self._jobs.claim_along(
             starts, limit=limit, worker=self._identity, lease=self._lease
         )
+        self._take(claimed, since, mixed=True)
         if len(claimed) == limit:
             # There may be more in the queue of the last one, where the look ended.
             last = queues.index(claimed[-1].queue)
@@ -210,7 +211,6 @@ class Claimer:
         places = {attempt.queue: attempt.place for attempt in claimed}
         for queue in queues:
             self._looked(queue, starts[queue], places.get(queue), since)
-        self._take(claimed, since, mixed=True)
 
     def _looked(
         self, queue: str, start: Place | None, end: Place | None, since: float
@@ -221,7 +221,7 @@ class Claimer:
         if end is not None:
             here.moved(end)
         if start is None:
-            here.looked_from_head(since)
+            here.looked_from_head(since, emptied=queue not in self._open)
         elif queue not in self._open:
             self._reopen(queue, here.found_end())
 

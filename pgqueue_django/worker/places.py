@@ -53,10 +53,17 @@ class QueuePlace:
         """Go on after this place."""
         self._place = place
 
-    def looked_from_head(self, since: float) -> None:
-        """Note a look from the head that began at ``since`` (monotonic)."""
-        self._head_due = monotonic() + _HEAD_INTERVAL
+    def looked_from_head(self, since: float, *, emptied: bool) -> None:
+        """Note a look from the head.
+
+        Args:
+            since: When it began (monotonic).
+            emptied: Whether it left nothing. As long as looks from the head can be
+                afforded, one such look then does what it takes two for from the place.
+        """
         self._throttle.looked(since)
+        wait = self._throttle.wait if emptied else _HEAD_INTERVAL
+        self._head_due = monotonic() + wait
 
     def found_end(self) -> float:
         """Note a look from the place that came to the end of the queue.

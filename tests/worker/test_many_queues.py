@@ -6,7 +6,7 @@ from pgqueue_django.attempts import Attempt
 from pgqueue_django.db import WorkerSession
 from pgqueue_django.sql import holding as sql
 from tests.worker import handlers
-from tests.worker.conftest import add, finished
+from tests.worker.conftest import add, finished, pause
 
 QUEUES = [f"q{n:02}" for n in range(40)]
 CLAIMS = (sql.CLAIM, sql.CLAIM_ON, sql.CLAIM_ALONG)
@@ -64,3 +64,18 @@ def test_what_comes_before_the_place_of_the_last_claim_is_found(start_worker, cl
     urgent = add(handlers.noop, options={"queue": QUEUES[3], "priority": 9})
 
     assert finished(urgent).state == "succeeded"
+
+
+def test_a_hint_at_a_quiet_time_costs_one_look(start_worker, claims):
+    start_worker(poll_interval=60)
+    assert finished(add(handlers.noop)).state == "succeeded"
+    pause(1)
+    claims.clear()
+
+    for _ in range(5):
+        assert finished(add(handlers.noop)).state == "succeeded"
+        pause(0.3)
+
+    assert len([claim for claim in claims if claim]) == 5
+    # One that the machine held up makes looks from the head rarer: two then.
+    assert len(claims) <= 7

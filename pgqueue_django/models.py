@@ -4,17 +4,19 @@ Beside it stand the counters, which say what has happened, and the workers, whic
 that they are there. Both decide nothing.
 """
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 from django.db import models
-from django.db.models import F, Func, Q
+from django.db.models import F, Func, Q, Value
+from django.db.models.functions import Greatest, Least
+from django.db.models.lookups import GreaterThan, GreaterThanOrEqual, LessThanOrEqual
 
 from pgqueue_django import limits
 from pgqueue_django.events import Event, Grain
 from pgqueue_django.managers.jobs import JobManager
 from pgqueue_django.states import FINISHED, LIVE, State
 
-_FINISHED = Q(state__in=sorted(FINISHED))
 _RUNNING = Q(state=State.RUNNING)
 
 _INSTANTS = (
@@ -39,10 +41,33 @@ def _instant(text: str) -> Func:
     )
 
 
-def _readable(name: str) -> Q:
+# Of each check the server reads the text anew for every statement that writes: what
+# follows says it as briefly as can be, which spares a claim a tenth of its time.
+
+
+def _condition(template: str, *expressions: F | Func, **more: str) -> Func:
+    return Func(
+        *expressions, **more, output_field=models.BooleanField(), template=template
+    )
+
+
+def _one_of(name: str, values: Iterable[str]) -> Func:
+    return _condition(f"%(expressions)s = ANY ('{{{','.join(values)}}}')", F(name))
+
+
+def _present(name: str) -> Func:
+    return _condition("%(expressions)s IS NOT NULL", F(name))
+
+
+def _both_or_neither(one: Func, other: Func) -> Func:
+    return _condition("(%(expressions)s)", one, other, arg_joiner=") = (")
+
+
+def _readable(earliest: F | Func, latest: F | Func) -> Q:
     """Refuse infinity and what Python's datetime cannot hold in every time zone."""
-    low, high = _instant("1970-01-01"), _instant("9000-01-01")
-    return Q((f"{name}__gte", low), (f"{name}__lte", high))
+    return Q(GreaterThanOrEqual(earliest, _instant("1970-01-01"))) & Q(
+        LessThanOrEqual(latest, _instant("9000-01-01"))
+    )
 
 
 class Job(models.Model):
@@ -141,30 +166,31 @@ class Job(models.Model):
             ),
             models.CheckConstraint(
                 name="pgqueue_job_state_known",
-                condition=Q(state__in=State.values),
+                condition=_one_of("state", State.values),
             ),
             models.CheckConstraint(
                 name="pgqueue_job_leased_iff_running",
-                condition=(
-                    _RUNNING
-                    & Q(lease_token__isnull=False, lease_expires_at__isnull=False)
+                condition=Q(
+                    _both_or_neither(
+                        _one_of("state", [State.RUNNING]), _present("lease_token")
+                    )
                 )
-                | (
-                    ~_RUNNING
-                    & Q(lease_token__isnull=True, lease_expires_at__isnull=True)
+                & Q(
+                    _both_or_neither(
+                        _present("lease_token"), _present("lease_expires_at")
+                    )
                 ),
             ),
             models.CheckConstraint(
                 name="pgqueue_job_finish_time_iff_finished",
-                condition=(_FINISHED & Q(finished_at__isnull=False))
-                | (~_FINISHED & Q(finished_at__isnull=True)),
+                condition=_both_or_neither(
+                    _one_of("state", sorted(FINISHED)), _present("finished_at")
+                ),
             ),
-            *(
-                models.CheckConstraint(
-                    name=f"pgqueue_job_{name}_readable",
-                    condition=_readable(name) | Q((f"{name}__isnull", True)),
-                )
-                for name in _INSTANTS
+            # NULLs count for neither.
+            models.CheckConstraint(
+                name="pgqueue_job_instants_readable",
+                condition=_readable(Least(*_INSTANTS), Greatest(*_INSTANTS)),
             ),
             models.CheckConstraint(
                 name="pgqueue_job_priority_in_bounds",
@@ -181,28 +207,25 @@ class Job(models.Model):
                     max_attempts__lte=limits.MAX_ATTEMPTS_MAX,
                 ),
             ),
+            # NULL is neither true nor false, which is enough.
             models.CheckConstraint(
                 name="pgqueue_job_timeout_in_bounds",
-                condition=Q(timeout_seconds__isnull=True)
-                | Q(
+                condition=Q(
                     timeout_seconds__gt=0,
                     timeout_seconds__lte=limits.TIMEOUT_SECONDS_MAX,
                 ),
             ),
             models.CheckConstraint(
                 name="pgqueue_job_errors_is_a_list",
-                condition=Func(
-                    F("errors"),
-                    template="jsonb_typeof(%(expressions)s) = 'array'",
-                    output_field=models.BooleanField(),
+                condition=_condition(
+                    "jsonb_typeof(%(expressions)s) = 'array'", F("errors")
                 ),
             ),
             models.CheckConstraint(
                 name="pgqueue_job_names_not_empty",
-                condition=~Q(queue="")
-                & ~Q(task="")
-                & ~Q(idempotency_key="")
-                & ~Q(unique_key=""),
+                condition=GreaterThan(
+                    Least("queue", "task", "idempotency_key", "unique_key"), Value("")
+                ),
             ),
         ]
 
@@ -247,14 +270,16 @@ class Counter(models.Model):
                 condition=Q(le__gt=0, le__lte=float("inf")),
             ),
             models.CheckConstraint(
-                name="pgqueue_counter_grain_known", condition=Q(grain__in=Grain.values)
+                name="pgqueue_counter_grain_known",
+                condition=_one_of("grain", Grain.values),
             ),
             models.CheckConstraint(
-                name="pgqueue_counter_event_known", condition=Q(event__in=Event.values)
+                name="pgqueue_counter_event_known",
+                condition=_one_of("event", Event.values),
             ),
             models.CheckConstraint(
                 name="pgqueue_counter_starts_at_readable",
-                condition=_readable("starts_at"),
+                condition=_readable(F("starts_at"), F("starts_at")),
             ),
         ]
 

@@ -1,5 +1,7 @@
 """The job table, and beside it the counters and the workers."""
 
+import django.db.models.functions.comparison
+import django.db.models.lookups
 from django.db import migrations, models
 
 TABLE_OPTIONS = {
@@ -127,192 +129,101 @@ class Migration(migrations.Migration):
                         name="pgqueue_job_unique_key_once_per_queue_while_live",
                     ),
                     models.CheckConstraint(
-                        condition=models.Q(
-                            (
-                                "state__in",
-                                [
-                                    "scheduled",
-                                    "queued",
-                                    "unserved",
-                                    "running",
-                                    "succeeded",
-                                    "dead",
-                                    "cancelled",
-                                ],
-                            )
+                        condition=models.Func(
+                            models.F("state"),
+                            output_field=models.BooleanField(),
+                            template="%(expressions)s = ANY "
+                            "('{scheduled,queued,unserved,running,"
+                            "succeeded,dead,cancelled}')",
                         ),
                         name="pgqueue_job_state_known",
                     ),
                     models.CheckConstraint(
                         condition=models.Q(
-                            models.Q(
-                                ("state", "running"),
-                                ("lease_expires_at__isnull", False),
-                                ("lease_token__isnull", False),
+                            models.Func(
+                                models.Func(
+                                    models.F("state"),
+                                    output_field=models.BooleanField(),
+                                    template="%(expressions)s = ANY ('{running}')",
+                                ),
+                                models.Func(
+                                    models.F("lease_token"),
+                                    output_field=models.BooleanField(),
+                                    template="%(expressions)s IS NOT NULL",
+                                ),
+                                arg_joiner=") = (",
+                                output_field=models.BooleanField(),
+                                template="(%(expressions)s)",
                             ),
-                            models.Q(
-                                models.Q(("state", "running"), _negated=True),
-                                ("lease_expires_at__isnull", True),
-                                ("lease_token__isnull", True),
+                            models.Func(
+                                models.Func(
+                                    models.F("lease_token"),
+                                    output_field=models.BooleanField(),
+                                    template="%(expressions)s IS NOT NULL",
+                                ),
+                                models.Func(
+                                    models.F("lease_expires_at"),
+                                    output_field=models.BooleanField(),
+                                    template="%(expressions)s IS NOT NULL",
+                                ),
+                                arg_joiner=") = (",
+                                output_field=models.BooleanField(),
+                                template="(%(expressions)s)",
                             ),
-                            _connector="OR",
                         ),
                         name="pgqueue_job_leased_iff_running",
                     ),
                     models.CheckConstraint(
-                        condition=models.Q(
-                            models.Q(
-                                ("state__in", ["cancelled", "dead", "succeeded"]),
-                                ("finished_at__isnull", False),
+                        condition=models.Func(
+                            models.Func(
+                                models.F("state"),
+                                output_field=models.BooleanField(),
+                                template="%(expressions)s = ANY "
+                                "('{cancelled,dead,succeeded}')",
                             ),
-                            models.Q(
-                                models.Q(
-                                    ("state__in", ["cancelled", "dead", "succeeded"]),
-                                    _negated=True,
-                                ),
-                                ("finished_at__isnull", True),
+                            models.Func(
+                                models.F("finished_at"),
+                                output_field=models.BooleanField(),
+                                template="%(expressions)s IS NOT NULL",
                             ),
-                            _connector="OR",
+                            arg_joiner=") = (",
+                            output_field=models.BooleanField(),
+                            template="(%(expressions)s)",
                         ),
                         name="pgqueue_job_finish_time_iff_finished",
                     ),
                     models.CheckConstraint(
                         condition=models.Q(
-                            models.Q(
-                                (
-                                    "run_at__gte",
-                                    models.Func(
-                                        output_field=models.DateTimeField(),
-                                        template="timestamptz '1970-01-01 00:00:00+00'",
-                                    ),
+                            django.db.models.lookups.GreaterThanOrEqual(
+                                django.db.models.functions.comparison.Least(
+                                    "run_at",
+                                    "enqueued_at",
+                                    "lease_expires_at",
+                                    "first_claimed_at",
+                                    "claimed_at",
+                                    "finished_at",
                                 ),
-                                (
-                                    "run_at__lte",
-                                    models.Func(
-                                        output_field=models.DateTimeField(),
-                                        template="timestamptz '9000-01-01 00:00:00+00'",
-                                    ),
+                                models.Func(
+                                    output_field=models.DateTimeField(),
+                                    template="timestamptz '1970-01-01 00:00:00+00'",
                                 ),
                             ),
-                            ("run_at__isnull", True),
-                            _connector="OR",
-                        ),
-                        name="pgqueue_job_run_at_readable",
-                    ),
-                    models.CheckConstraint(
-                        condition=models.Q(
-                            models.Q(
-                                (
-                                    "enqueued_at__gte",
-                                    models.Func(
-                                        output_field=models.DateTimeField(),
-                                        template="timestamptz '1970-01-01 00:00:00+00'",
-                                    ),
+                            django.db.models.lookups.LessThanOrEqual(
+                                django.db.models.functions.comparison.Greatest(
+                                    "run_at",
+                                    "enqueued_at",
+                                    "lease_expires_at",
+                                    "first_claimed_at",
+                                    "claimed_at",
+                                    "finished_at",
                                 ),
-                                (
-                                    "enqueued_at__lte",
-                                    models.Func(
-                                        output_field=models.DateTimeField(),
-                                        template="timestamptz '9000-01-01 00:00:00+00'",
-                                    ),
+                                models.Func(
+                                    output_field=models.DateTimeField(),
+                                    template="timestamptz '9000-01-01 00:00:00+00'",
                                 ),
                             ),
-                            ("enqueued_at__isnull", True),
-                            _connector="OR",
                         ),
-                        name="pgqueue_job_enqueued_at_readable",
-                    ),
-                    models.CheckConstraint(
-                        condition=models.Q(
-                            models.Q(
-                                (
-                                    "lease_expires_at__gte",
-                                    models.Func(
-                                        output_field=models.DateTimeField(),
-                                        template="timestamptz '1970-01-01 00:00:00+00'",
-                                    ),
-                                ),
-                                (
-                                    "lease_expires_at__lte",
-                                    models.Func(
-                                        output_field=models.DateTimeField(),
-                                        template="timestamptz '9000-01-01 00:00:00+00'",
-                                    ),
-                                ),
-                            ),
-                            ("lease_expires_at__isnull", True),
-                            _connector="OR",
-                        ),
-                        name="pgqueue_job_lease_expires_at_readable",
-                    ),
-                    models.CheckConstraint(
-                        condition=models.Q(
-                            models.Q(
-                                (
-                                    "first_claimed_at__gte",
-                                    models.Func(
-                                        output_field=models.DateTimeField(),
-                                        template="timestamptz '1970-01-01 00:00:00+00'",
-                                    ),
-                                ),
-                                (
-                                    "first_claimed_at__lte",
-                                    models.Func(
-                                        output_field=models.DateTimeField(),
-                                        template="timestamptz '9000-01-01 00:00:00+00'",
-                                    ),
-                                ),
-                            ),
-                            ("first_claimed_at__isnull", True),
-                            _connector="OR",
-                        ),
-                        name="pgqueue_job_first_claimed_at_readable",
-                    ),
-                    models.CheckConstraint(
-                        condition=models.Q(
-                            models.Q(
-                                (
-                                    "claimed_at__gte",
-                                    models.Func(
-                                        output_field=models.DateTimeField(),
-                                        template="timestamptz '1970-01-01 00:00:00+00'",
-                                    ),
-                                ),
-                                (
-                                    "claimed_at__lte",
-                                    models.Func(
-                                        output_field=models.DateTimeField(),
-                                        template="timestamptz '9000-01-01 00:00:00+00'",
-                                    ),
-                                ),
-                            ),
-                            ("claimed_at__isnull", True),
-                            _connector="OR",
-                        ),
-                        name="pgqueue_job_claimed_at_readable",
-                    ),
-                    models.CheckConstraint(
-                        condition=models.Q(
-                            models.Q(
-                                (
-                                    "finished_at__gte",
-                                    models.Func(
-                                        output_field=models.DateTimeField(),
-                                        template="timestamptz '1970-01-01 00:00:00+00'",
-                                    ),
-                                ),
-                                (
-                                    "finished_at__lte",
-                                    models.Func(
-                                        output_field=models.DateTimeField(),
-                                        template="timestamptz '9000-01-01 00:00:00+00'",
-                                    ),
-                                ),
-                            ),
-                            ("finished_at__isnull", True),
-                            _connector="OR",
-                        ),
-                        name="pgqueue_job_finished_at_readable",
+                        name="pgqueue_job_instants_readable",
                     ),
                     models.CheckConstraint(
                         condition=models.Q(
@@ -330,12 +241,8 @@ class Migration(migrations.Migration):
                     ),
                     models.CheckConstraint(
                         condition=models.Q(
-                            ("timeout_seconds__isnull", True),
-                            models.Q(
-                                ("timeout_seconds__gt", 0),
-                                ("timeout_seconds__lte", 31622400),
-                            ),
-                            _connector="OR",
+                            ("timeout_seconds__gt", 0),
+                            ("timeout_seconds__lte", 31622400),
                         ),
                         name="pgqueue_job_timeout_in_bounds",
                     ),
@@ -348,11 +255,11 @@ class Migration(migrations.Migration):
                         name="pgqueue_job_errors_is_a_list",
                     ),
                     models.CheckConstraint(
-                        condition=models.Q(
-                            models.Q(("queue", ""), _negated=True),
-                            models.Q(("task", ""), _negated=True),
-                            models.Q(("idempotency_key", ""), _negated=True),
-                            models.Q(("unique_key", ""), _negated=True),
+                        condition=django.db.models.lookups.GreaterThan(
+                            django.db.models.functions.comparison.Least(
+                                "queue", "task", "idempotency_key", "unique_key"
+                            ),
+                            models.Value(""),
                         ),
                         name="pgqueue_job_names_not_empty",
                     ),
@@ -430,42 +337,36 @@ class Migration(migrations.Migration):
                         name="pgqueue_counter_le_in_bounds",
                     ),
                     models.CheckConstraint(
-                        condition=models.Q(
-                            ("grain__in", ["writer", "minute", "hour", "day", "ever"])
+                        condition=models.Func(
+                            models.F("grain"),
+                            output_field=models.BooleanField(),
+                            template="%(expressions)s = ANY "
+                            "('{writer,minute,hour,day,ever}')",
                         ),
                         name="pgqueue_counter_grain_known",
                     ),
                     models.CheckConstraint(
-                        condition=models.Q(
-                            (
-                                "event__in",
-                                [
-                                    "started",
-                                    "succeeded",
-                                    "retried",
-                                    "failed",
-                                    "cancelled_by_handler",
-                                    "lease_expired",
-                                    "lease_expired_dead",
-                                    "cancelled",
-                                    "cancelled_unstarted",
-                                    "requeued",
-                                ],
-                            )
+                        condition=models.Func(
+                            models.F("event"),
+                            output_field=models.BooleanField(),
+                            template="%(expressions)s = ANY "
+                            "('{started,succeeded,retried,failed,"
+                            "cancelled_by_handler,lease_expired,lease_expired_dead,"
+                            "cancelled,cancelled_unstarted,requeued}')",
                         ),
                         name="pgqueue_counter_event_known",
                     ),
                     models.CheckConstraint(
                         condition=models.Q(
-                            (
-                                "starts_at__gte",
+                            django.db.models.lookups.GreaterThanOrEqual(
+                                models.F("starts_at"),
                                 models.Func(
                                     output_field=models.DateTimeField(),
                                     template="timestamptz '1970-01-01 00:00:00+00'",
                                 ),
                             ),
-                            (
-                                "starts_at__lte",
+                            django.db.models.lookups.LessThanOrEqual(
+                                models.F("starts_at"),
                                 models.Func(
                                     output_field=models.DateTimeField(),
                                     template="timestamptz '9000-01-01 00:00:00+00'",

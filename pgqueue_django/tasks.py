@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from datetime import datetime, timedelta
+from functools import cache
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -230,7 +231,7 @@ class QueueTask(_TypedTask[P, R]):
             self.backend == IMPLICIT_ALIAS
             and self.backend not in task_backends.settings
         ):
-            return backend_class()(alias=IMPLICIT_ALIAS, params={"QUEUES": []})
+            return _implicit_backend()
         return super(QueueTask, self).get_backend()
 
     def delay_after(self, attempt: int) -> float:
@@ -424,6 +425,11 @@ def backend_class() -> type[BaseTaskBackend]:
     """
     found: type[BaseTaskBackend] = import_string(_BACKEND)
     return found
+
+
+@cache
+def _implicit_backend() -> BaseTaskBackend:
+    return backend_class()(alias=IMPLICIT_ALIAS, params={"QUEUES": []})
 
 
 def _is_ours(params: Mapping[str, Any]) -> bool:

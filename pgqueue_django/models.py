@@ -65,8 +65,8 @@ def _both_or_neither(one: Func, other: Func) -> Func:
 
 def _readable(earliest: F | Func, latest: F | Func) -> Q:
     """Refuse infinity and what Python's datetime cannot hold in every time zone."""
-    return Q(GreaterThanOrEqual(earliest, _instant("1970-01-01"))) & Q(
-        LessThanOrEqual(latest, _instant("9000-01-01"))
+    return GreaterThanOrEqual(earliest, _instant("1970-01-01")) & LessThanOrEqual(
+        latest, _instant("9000-01-01")
     )
 
 
@@ -170,15 +170,11 @@ class Job(models.Model):
             ),
             models.CheckConstraint(
                 name="pgqueue_job_leased_iff_running",
-                condition=Q(
-                    _both_or_neither(
-                        _one_of("state", [State.RUNNING]), _present("lease_token")
-                    )
+                condition=_both_or_neither(
+                    _one_of("state", [State.RUNNING]), _present("lease_token")
                 )
-                & Q(
-                    _both_or_neither(
-                        _present("lease_token"), _present("lease_expires_at")
-                    )
+                & _both_or_neither(
+                    _present("lease_token"), _present("lease_expires_at")
                 ),
             ),
             models.CheckConstraint(

@@ -48,7 +48,7 @@ CROSS JOIN LATERAL (
 
 _ENQUEUED_ROWS: Final[LiteralString] = """
 RETURNING
-    id, extract(epoch FROM run_at - statement_timestamp())::float8,
+    id, date_part('epoch', run_at - statement_timestamp()),
     queue, idempotency_key, unique_key
 """
 
@@ -73,11 +73,11 @@ ORDER BY
     + _ENQUEUED_ROWS
 )
 
-# Without casts, which the columns make needless: each costs a microsecond or two.
 _COLUMNS_OF_ONE: Final[LiteralString] = """
     queue, task, args, kwargs, priority, max_attempts, timeout_seconds, attempts,
     worker, errors, enqueued_at"""
 
+# Without casts, which the columns make needless: each costs a microsecond or two.
 _VALUES_OF_ONE: Final[LiteralString] = """
     %(queue)s, %(task)s, %(args)s, %(kwargs)s, %(priority)s, %(max_attempts)s,
     %(timeout)s, 0, '', '[]', statement_timestamp()"""
@@ -144,7 +144,7 @@ ENQUEUE_ONE_KEYED: Final[LiteralString] = _ENQUEUE_ROW + _UNLESS_TAKEN + _ENQUEU
 # 1, and the order of keys is nothing). Locks: none. Index: unique key.
 FIND_BY_KEY: Final[LiteralString] = """
 SELECT
-    id, extract(epoch FROM enqueued_at)::float8,
+    id, date_part('epoch', enqueued_at),
     task = %(task)s AND args = %(args)s::jsonb AND kwargs = %(kwargs)s::jsonb
 FROM pgqueue_job
 WHERE queue = %(queue)s AND idempotency_key = %(idempotency_key)s
@@ -154,7 +154,7 @@ WHERE queue = %(queue)s AND idempotency_key = %(idempotency_key)s
 # the key. Locks: none. Index: unique key of live jobs.
 FIND_LIVE: Final[LiteralString] = (
     """
-SELECT id, extract(epoch FROM enqueued_at)::float8
+SELECT id, date_part('epoch', enqueued_at)
 FROM pgqueue_job
 WHERE queue = %(queue)s AND unique_key = %(unique_key)s
     AND state IN """

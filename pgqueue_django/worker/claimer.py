@@ -220,9 +220,10 @@ class Claimer:
         self._learn(queue, found=end is not None)
         if end is not None:
             here.moved(end)
+        emptied = queue not in self._open
         if start is None:
-            here.looked_from_head(since, emptied=queue not in self._open)
-        elif queue not in self._open:
+            here.looked_from_head(since, emptied=emptied)
+        elif emptied:
             self._reopen(queue, here.found_end())
 
     def _claim_tasks(self, tasks: tuple[str, ...]) -> None:

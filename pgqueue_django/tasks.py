@@ -4,12 +4,10 @@ import sys
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from datetime import datetime, timedelta
-from functools import cache
 from typing import (
     TYPE_CHECKING,
     Any,
     Concatenate,
-    Final,
     Literal,
     Protocol,
     Self,
@@ -18,9 +16,14 @@ from typing import (
     overload,
 )
 
-from django.utils.module_loading import import_string
-
 from pgqueue_django import limits
+from pgqueue_django.aliases import (
+    IMPLICIT_ALIAS,
+    backend_class,
+    default_alias,
+    implicit_backend,
+    is_ours,
+)
 from pgqueue_django.backoff import Backoff
 from pgqueue_django.compat import (
     AnyTask,
@@ -55,11 +58,6 @@ from pgqueue_django.task_options import (
     refuse_unknown,
 )
 from pgqueue_django.texts import brief
-
-IMPLICIT_ALIAS: Final = "pgqueue"
-"""Alias of the backend that needs no entry in ``settings.TASKS``."""
-
-_BACKEND: Final = "pgqueue_django.backends.PgQueueBackend"
 
 AnyTaskT = TypeVar("AnyTaskT", bound=AnyTask)
 
@@ -231,7 +229,7 @@ class QueueTask(_TypedTask[P, R]):
             self.backend == IMPLICIT_ALIAS
             and self.backend not in task_backends.settings
         ):
-            return _implicit_backend()
+            return implicit_backend()
         return super(QueueTask, self).get_backend()
 
     def delay_after(self, attempt: int) -> float:
@@ -387,7 +385,7 @@ def as_queue_task(plain: AnyTask) -> QueueTask[..., Any]:
     if isinstance(plain, QueueTask):
         return plain
     values = {each.name: getattr(plain, each.name) for each in fields(plain)}
-    if not _is_ours(task_backends.settings.get(plain.backend, {})):
+    if not is_ours(task_backends.settings.get(plain.backend, {})):
         values["backend"] = default_alias()
     return _unchecked(QueueTask, values)
 
@@ -408,39 +406,6 @@ def as_stored(declared: AnyTaskT, **changes: object) -> AnyTaskT:
     """Copy a task for a job that exists, whether today's settings allow it or not."""
     values = {each.name: getattr(declared, each.name) for each in fields(declared)}
     return _unchecked(type(declared), values | changes)
-
-
-def default_alias() -> str:
-    """Return the alias of the first PgQueueBackend in ``settings.TASKS``."""
-    for alias, params in task_backends.settings.items():
-        if _is_ours(params):
-            return str(alias)
-    return IMPLICIT_ALIAS
-
-
-def backend_class() -> type[BaseTaskBackend]:
-    """Return PgQueueBackend.
-
-    By its path, since imports go downwards only, and the backend imports this module.
-    """
-    found: type[BaseTaskBackend] = import_string(_BACKEND)
-    return found
-
-
-@cache
-def _implicit_backend() -> BaseTaskBackend:
-    return backend_class()(alias=IMPLICIT_ALIAS, params={"QUEUES": []})
-
-
-def _is_ours(params: Mapping[str, Any]) -> bool:
-    path = str(params.get("BACKEND", ""))
-    if path == _BACKEND:
-        return True
-    try:
-        found = import_string(path)
-    except Exception:  # noqa: BLE001 - somebody else's backend; its users will hear
-        return False
-    return isinstance(found, type) and issubclass(found, backend_class())
 
 
 def _unchecked(cls: type[AnyTaskT], values: Mapping[str, object]) -> AnyTaskT:

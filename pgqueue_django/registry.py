@@ -99,9 +99,11 @@ class Registry:
 
     def declared(self, name: str) -> AnyTask | None:
         """Return the task of that name as it was declared, or None."""
-        if name not in self._tasks:
+        task = self._tasks.get(name)
+        if task is None:
             self.discover()
-        return self._tasks.get(name)
+            task = self._tasks.get(name)
+        return task
 
     def get(self, name: str) -> AnyTask:
         """Return the QueueTask of that name.

@@ -11,7 +11,14 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
-_here = local()
+
+class _Here(local):
+    """Of this thread: whether it may have a connection open."""
+
+    opened = False
+
+
+_here = _Here()
 
 
 def _note_connection(**_: Any) -> None:
@@ -39,7 +46,7 @@ class HandlerConnections:
         self._untouched: set[BaseDatabaseWrapper] = set()
 
     def __enter__(self) -> "HandlerConnections":
-        if getattr(_here, "opened", False):
+        if _here.opened:
             self._stack = ExitStack()
             for connection in _opened():
                 self._check(self._stack, connection)
@@ -48,7 +55,7 @@ class HandlerConnections:
     def __exit__(self, *_: object) -> None:
         if self._stack is not None:
             self._stack.close()
-        if getattr(_here, "opened", False):
+        if _here.opened:
             for connection in _opened():
                 self._clean(connection)
             _here.opened = bool(_opened())
@@ -76,7 +83,7 @@ def close_handler_connections() -> None:
 
 def is_in_transaction() -> bool:
     """Tell whether a connection of this thread is in a transaction."""
-    return getattr(_here, "opened", False) and any(map(_in_transaction, _opened()))
+    return _here.opened and any(map(_in_transaction, _opened()))
 
 
 def _clean(connection: BaseDatabaseWrapper) -> None:

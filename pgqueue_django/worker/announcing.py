@@ -16,7 +16,7 @@ from pgqueue_django.compat import (
     task_finished,
     task_started,
 )
-from pgqueue_django.hearing import is_heard
+from pgqueue_django.hearing import has_receivers, is_logged
 from pgqueue_django.outcomes import Cancelled, Committed, Failed, Outcome, Succeeded
 from pgqueue_django.results import JobResult
 from pgqueue_django.serialization import load_result
@@ -104,16 +104,18 @@ class Announcer:
         id_: Key of the job's row.
     """
 
-    __slots__ = ("_id", "_since", "_task")
+    __slots__ = ("_id", "_logs", "_since", "_task")
 
     def __init__(self, task: QueueTask[..., Any], id_: int) -> None:
         self._task = task
         self._id = id_
         self._since = monotonic()
+        # Of the start and of a success, which are most: asked once for both.
+        self._logs = is_logged(logging.INFO)
 
     def started(self) -> None:
         """Announce that the handler is about to run."""
-        if is_heard(task_started, logging.INFO):
+        if self._logs or has_receivers(task_started):
             self._send(task_started, AttemptResult(self._task, self._id))
 
     def ended(self, outcome: Outcome) -> Outcome:
@@ -126,13 +128,19 @@ class Announcer:
             The outcome.
         """
         status = _STATUSES.get(type(outcome))
-        level = logging.ERROR if status == TaskResultStatus.FAILED else logging.INFO
-        if status is not None and is_heard(task_finished, level):
+        if status is not None and self._end_is_heard(status):
             took = monotonic() - self._since
             self._send(
                 task_finished, AttemptResult(self._task, self._id, outcome, took)
             )
         return outcome
+
+    def _end_is_heard(self, status: TaskResultStatus) -> bool:
+        if has_receivers(task_finished):
+            return True
+        if status is TaskResultStatus.FAILED:
+            return is_logged(logging.ERROR)
+        return self._logs
 
     def _send(self, signal: Signal, result: AttemptResult[Any]) -> None:
         signal.send_robust(type(self._task.get_backend()), task_result=result)

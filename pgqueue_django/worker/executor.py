@@ -94,11 +94,11 @@ class Executor:
             An async handler runs on a loop of its own here; what it calls by
             ``sync_to_async``, in this thread.
         """
-        if is_async(attempt.task):
-            return async_to_sync(self.run_async)(attempt, lease)
         run = _Run.of(attempt, lease)
         if run is None:
             return Released()
+        if _is_async(run.task.func):
+            return async_to_sync(self.run_async)(attempt, lease)
         if (unreadable := run.begin()) is not None:
             return unreadable
         try:
@@ -230,7 +230,8 @@ class _Run:
             self.kwargs = load_kwargs(attempt.kwargs)
         except InvalidJob as error:
             return self._announcer.ended(Failed(Failure.of(error)))
-        signals.job_started.send_robust(Executor, attempt=attempt)
+        if signals.job_started.receivers:
+            signals.job_started.send_robust(Executor, attempt=attempt)
         self._announcer.started()
         return None
 

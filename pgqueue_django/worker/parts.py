@@ -242,7 +242,8 @@ class Parts:
         with HandlerConnections() as connections:
             outcome = self.executor.run(attempt, lease)
         self._hand_over(attempt, outcome)
-        self._report(attempt, connections.left_open)
+        if connections.left_open:
+            self._report(attempt, connections.left_open)
 
     async def _run_async(self, attempt: Attempt) -> None:
         if (lease := self._held(attempt)) is None:

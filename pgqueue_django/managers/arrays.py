@@ -5,4 +5,5 @@ from collections.abc import Iterable
 
 def array(elements: Iterable[object]) -> str:
     """Return an array literal; None is NULL. Not for text, which would need quotes."""
-    return "{" + ",".join("NULL" if e is None else str(e) for e in elements) + "}"
+    # A list: to join a generator takes half as long again.
+    return "{" + ",".join(["NULL" if e is None else str(e) for e in elements]) + "}"

@@ -208,9 +208,10 @@ class Claimer:
             last = queues.index(claimed[-1].queue)
             self.hint(queues[last:])
             queues = queues[: last + 1]
-        places = {attempt.queue: attempt.place for attempt in claimed}
+        ends = {attempt.queue: attempt for attempt in claimed}
         for queue in queues:
-            self._looked(queue, starts[queue], places.get(queue), since)
+            end = ends.get(queue)
+            self._looked(queue, starts[queue], end.place if end else None, since)
 
     def _looked(
         self, queue: str, start: Place | None, end: Place | None, since: float
@@ -288,12 +289,14 @@ class Claimer:
         self._take(claimed, since, mixed=False)
 
     def _take(self, claimed: list[Attempt], since: float, *, mixed: bool) -> None:
-        known = [attempt for attempt in claimed if registry.find(attempt.task)]
+        names = {attempt.task for attempt in claimed}
+        unknown = {name for name in names if registry.find(name) is None}
+        known = [attempt for attempt in claimed if attempt.task not in unknown]
         if known:
             self._leases.add(known, since)
             self._dispatch(known, mixed)
-        if len(known) < len(claimed):
-            self._set_aside([a for a in claimed if not registry.find(a.task)])
+        if unknown:
+            self._set_aside([attempt for attempt in claimed if attempt.task in unknown])
 
     def _set_aside(self, unknown: list[Attempt]) -> None:
         self._jobs.park_many(map(Write, unknown))

@@ -230,6 +230,9 @@ class Completer:
                     self._on_waiting(attempt.queue, 0.0)
 
     def _forget(self, chosen: list[Recordable]) -> None:
+        if len(chosen) == len(self._batch):
+            self._batch = []
+            return
         gone = set(map(id, chosen))
         self._batch = [entry for entry in self._batch if id(entry) not in gone]
 

@@ -94,7 +94,7 @@ class Leases:
         """Note that leases were renewed after ``since`` (monotonic)."""
         with self._lock:
             for attempt in attempts:
-                if lease := self._find(attempt):
+                if lease := self.find(attempt):
                     lease.taken = since
                     lease.expires = since + self._seconds
 
@@ -109,7 +109,7 @@ class Leases:
             The attempts whose loss is news.
         """
         with self._lock:
-            lost = [lease for attempt in attempts if (lease := self._find(attempt))]
+            lost = [lease for attempt in attempts if (lease := self.find(attempt))]
             for lease in lost:
                 lease.lost = True
                 lease.stop()
@@ -120,18 +120,21 @@ class Leases:
         """Note that outcomes were sent, and that no answer came."""
         with self._lock:
             for attempt in attempts:
-                if lease := self._find(attempt):
+                if lease := self.find(attempt):
                     lease.doubtful = True
 
     def doubtful(self, attempts: Iterable[Attempt]) -> list[Attempt]:
         """Return those attempts whose outcomes may be recorded already."""
         with self._lock:
-            found = [lease for attempt in attempts if (lease := self._find(attempt))]
+            found = [lease for attempt in attempts if (lease := self.find(attempt))]
         return [lease.attempt for lease in found if lease.doubtful]
 
     def find(self, attempt: Attempt) -> Lease | None:
         """Return the lease of this very attempt, if it is held."""
-        return self._find(attempt)
+        lease = self._held.get(attempt.id)
+        if lease is not None and lease.attempt.token == attempt.token:
+            return lease
+        return None
 
     def older_than(self, age: float) -> list[Attempt]:
         """Return attempts whose leases were taken or renewed ``age`` seconds ago."""
@@ -177,7 +180,7 @@ class Leases:
         """Return the suspected attempts that are still held, each time but once."""
         with self._lock:
             suspects, self._suspects = self._suspects, []
-            leases = [lease for each in suspects if (lease := self._find(each))]
+            leases = [lease for each in suspects if (lease := self.find(each))]
         return [lease.attempt for lease in leases if lease.committed is None]
 
     def all(self) -> list[Attempt]:
@@ -196,9 +199,3 @@ class Leases:
         older.stop()
         if not older.given_up:
             self._replaced.append(older.attempt)
-
-    def _find(self, attempt: Attempt) -> Lease | None:
-        lease = self._held.get(attempt.id)
-        if lease is not None and lease.attempt.token == attempt.token:
-            return lease
-        return None

@@ -87,17 +87,17 @@ class Pools:
             attempts: What to run.
             mixed: Whether they came as the queue has them, of all tasks.
         """
-        for_loop = [attempt for attempt in attempts if is_async(attempt.task)]
+        names = {attempt.task for attempt in attempts}
+        of_async = {name for name in names if is_async(name)}
+        for_loop = [attempt for attempt in attempts if attempt.task in of_async]
+        for_threads = [attempt for attempt in attempts if attempt.task not in of_async]
         if mixed:
             share = len(for_loop) / len(attempts)
             self._async_share += (share - self._async_share) / 2
         if for_loop:
             self.loop.submit(for_loop)
-        if len(for_loop) < len(attempts):
-            others = attempts
-            if for_loop:
-                others = [one for one in attempts if not is_async(one.task)]
-            self.threads.submit(others)
+        if for_threads:
+            self.threads.submit(for_threads)
 
     def take_back_stalled(self) -> list[Attempt]:
         """Return attempts that wait for jobs that turned out slow."""

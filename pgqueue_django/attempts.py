@@ -1,14 +1,17 @@
 """What a claim gives to a worker."""
 
-from datetime import datetime
 from typing import NamedTuple
 
 
 class Place(NamedTuple):
-    """Where a job stands in its queue, by the order of claims."""
+    """Where a job stands in its queue, by the order of claims.
+
+    ``run_at`` is as the server writes it, for the server alone: to make a datetime of
+    it takes longer than to fetch all the rest of a job.
+    """
 
     priority: int
-    run_at: datetime
+    run_at: str
     id: int
 
 
@@ -30,7 +33,7 @@ class Attempt(NamedTuple):
     max_attempts: int
     timeout_seconds: float | None
     priority: int
-    run_at: datetime
+    run_at: str
 
     @property
     def key(self) -> tuple[int, str]:

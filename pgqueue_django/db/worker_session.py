@@ -40,8 +40,10 @@ _READ_COMMITTED: LiteralString = (
 # A prepared statement keeps its plan. One that was made while the table was empty would
 # read all of it, and go on to when it has millions of rows. Servers before 18 charge so
 # much for a scan that cannot be avoided that they would compile it first, for a second.
+# And no statement looks a row up twice, so that to remember rows is of no use.
 _KEEP_TO_INDEXES: LiteralString = (
-    "SELECT set_config('enable_seqscan', 'off', false), set_config('jit', 'off', false)"
+    "SELECT set_config('enable_seqscan', 'off', false),"
+    " set_config('jit', 'off', false), set_config('enable_memoize', 'off', false)"
 )
 
 # A statement that took so long (seconds) was held up, and so were those of others.

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import starmap
 from typing import LiteralString
 from uuid import uuid4
 
@@ -142,7 +143,7 @@ class HolderVerbs(SessionManager):
 
     def _claim(self, statement: LiteralString, **values: object) -> list[Attempt]:
         given = {**values, "token": str(uuid4())} | counting()
-        return list(map(Attempt._make, self.session.rows(statement, given)))
+        return list(starmap(Attempt, self.session.rows(statement, given)))
 
     def set_aside(self, queue: str, *, tasks: Sequence[str], depth: int = 5_000) -> int:
         """Move jobs of unknown tasks out of the way of the others.
@@ -296,10 +297,10 @@ class HolderVerbs(SessionManager):
         queues = _by_queue(writes)
         arrays = [_arrays(*entry) for entry in queues.items()]
         answers = session.rows_of_each(statement, [given | values for given in arrays])
-        for (queue, its_writes), given, rows in zip(
+        for (queue, its_writes), given, ((positions,),) in zip(
             queues.items(), arrays, answers, strict=True
         ):
-            done = {position for (position,) in rows}
+            done = set(positions or ())
             if then_due:
                 waits = [its_writes[n - 1].delay or 0.0 for n in done]
                 self._hint_waits(session, queue, waits)
@@ -346,12 +347,13 @@ def _by_queue(writes: Iterable[Write]) -> dict[str, list[Write]]:
 def _arrays(queue: str, writes: list[Write]) -> dict[str, object]:
     # Arrays as text, and details as one: the driver would take longer to make them
     # than the server takes for the statement.
+    attempts = [write.attempt for write in writes]
     return {
         "queue": queue,
-        "ids": array(write.attempt.id for write in writes),
-        "tokens": array(write.attempt.token for write in writes),
-        "delays": array(write.delay for write in writes),
-        "details": f"[{','.join(write.detail or 'null' for write in writes)}]",
+        "ids": array([attempt.id for attempt in attempts]),
+        "tokens": array([attempt.token for attempt in attempts]),
+        "delays": array([write.delay for write in writes]),
+        "details": f"[{','.join([write.detail or 'null' for write in writes])}]",
     } | counting()
 
 
@@ -359,7 +361,7 @@ def _sort_into(
     written: Written, writes: list[Write], done: set[int], held: set[int]
 ) -> None:
     if len(done) == len(writes):
-        written.done.extend(write.attempt for write in writes)
+        written.done.extend([write.attempt for write in writes])
         return
     for position, write in enumerate(writes, start=1):
         if position in done:

@@ -167,9 +167,9 @@ _CLAIMED: Final[LiteralString] = (
     + """
 SELECT
     queue, id, token, task, args, kwargs, attempts, max_attempts, timeout_seconds,
-    priority, run_at
+    priority, run_at::text
 FROM claimed
-ORDER BY priority DESC, run_at, id
+ORDER BY priority DESC, claimed.run_at, id
 """
 )
 
@@ -229,7 +229,8 @@ SELECT count(*) FROM aside
 # The fence: every write by a worker starts with it. A row whose token is another's is
 # not in the set; nor is one that somebody has locked, which STILL_HELD tells apart.
 # Params: queue; ids, tokens, delays (seconds), details (one JSON array), one entry a
-# job. Rows: positions in the arrays, from 1. Index: key, two look-ups a job.
+# job. Rows: one, with the positions in the arrays, from 1, of those written, or NULL.
+# Index: key, two look-ups a job.
 # The arrays come from sub-selects so that their lengths are unknown to the planner: it
 # would rather read the table for a long one.
 _HELD: Final[LiteralString] = """
@@ -247,120 +248,119 @@ WITH held AS MATERIALIZED (
         WHERE queue = %(queue)s AND id = given.id AND lease_token = given.token
         FOR UPDATE SKIP LOCKED
     ) AS job
-)"""
-
-_HELD_ROWS: Final[LiteralString] = """
-FROM held
-WHERE job.queue = %(queue)s AND job.id = held.id
-RETURNING held.position
-"""
-
-# The same for what ends an attempt: it is counted, with its time since the claim.
-_END: Final[LiteralString] = (
-    _HELD
-    + """, ended AS (
+), written AS (
 UPDATE pgqueue_job AS job
 """
-)
 
-_END_ROWS: Final[LiteralString] = """
+_ROWS: Final[LiteralString] = """
 FROM held
 WHERE job.queue = %(queue)s AND job.id = held.id
-RETURNING held.position, job.task,
+RETURNING held.position"""
+
+_POSITIONS: Final[LiteralString] = """
+SELECT array_agg(position) FROM written
+"""
+
+_WRITTEN: Final[LiteralString] = (
+    _ROWS
+    + """
+)"""
+    + _POSITIONS
+)
+
+
+def _ended(event: LiteralString) -> LiteralString:
+    """Return the same for what ends an attempt: counted, with its time since the claim.
+
+    Args:
+        event: As ``counted`` takes it.
+    """
+    return (
+        _ROWS
+        + """, job.task,
     date_part('epoch', statement_timestamp() - job.claimed_at) AS seconds
 )"""
+        + counted(event, of="written")
+        + _POSITIONS
+    )
 
-_ENDED: Final[LiteralString] = """
-SELECT position FROM ended
-"""
 
-# Params: those of _HELD; lease (seconds). Rows: ids renewed. A HOT update: no index has
-# the expiry.
+# Params: those of _HELD; lease (seconds). Rows: of those renewed.
+# A HOT update: no index has the expiry.
 RENEW: Final[LiteralString] = (
     _HELD
-    + """
-UPDATE pgqueue_job AS job
-SET lease_expires_at =
+    + """SET lease_expires_at =
     statement_timestamp() + make_interval(secs => %(lease)s::float8)"""
-    + _HELD_ROWS
+    + _WRITTEN
 )
 
-# Params: those of _HELD; details are results. Rows: ids recorded as succeeded.
+# Params: those of _HELD; details are results. Rows: of those that succeeded.
 ACK: Final[LiteralString] = (
-    _END
+    _HELD
     + """SET state = 'succeeded',"""
     + _parts.GIVE_LEASE_UP
     + """
     finished_at = statement_timestamp(),
     result = held.detail"""
-    + _END_ROWS
-    + counted("'succeeded'", of="ended")
-    + _ENDED
+    + _ended("'succeeded'")
 )
 
 # Params: those of _HELD; delays until the next attempt; details are failures.
-# Rows: ids that will run again.
+# Rows: of those that will run again.
 RETRY: Final[LiteralString] = (
-    _END
+    _HELD
     + """SET state = CASE WHEN held.delay > 0 THEN 'scheduled' ELSE 'queued' END,"""
     + _parts.GIVE_LEASE_UP
     + """
     run_at = statement_timestamp() + make_interval(secs => held.delay),"""
     + _parts.REMEMBER_FAILURE
-    + _END_ROWS
-    + counted("'retried'", of="ended")
-    + _ENDED
+    + _ended("'retried'")
 )
 
-# Params: those of _HELD; details are failures. Rows: ids now dead.
+# Params: those of _HELD; details are failures. Rows: of those now dead.
 FAIL: Final[LiteralString] = (
-    _END
+    _HELD
     + """SET state = 'dead',"""
     + _parts.GIVE_LEASE_UP
     + """
     finished_at = statement_timestamp(),"""
     + _parts.REMEMBER_FAILURE
-    + _END_ROWS
-    + counted("'failed'", of="ended")
-    + _ENDED
+    + _ended("'failed'")
 )
 
-# Params: those of _HELD; details say why. Rows: ids now cancelled, by their handlers.
+# Params: those of _HELD; details say why. Rows: of those now
+# cancelled, by their handlers.
 CANCEL_HELD: Final[LiteralString] = FAIL.replace("'dead'", "'cancelled'").replace(
     "'failed'", "'cancelled_by_handler'"
 )
 
-# Params: those of _HELD; delays until the next look. Rows: ids put off. The attempt is
-# given back.
+# Params: those of _HELD; delays until the next look. Rows: of those put off.
+# The attempt is given back.
 SNOOZE: Final[LiteralString] = (
     _HELD
-    + """
-UPDATE pgqueue_job AS job
-SET state = CASE WHEN held.delay > 0 THEN 'scheduled' ELSE 'queued' END,"""
+    + """SET state = CASE WHEN held.delay > 0 THEN 'scheduled' ELSE 'queued' END,"""
     + _parts.GIVE_LEASE_UP
     + """
     run_at = statement_timestamp() + make_interval(secs => held.delay),
     attempts = greatest(job.attempts - 1, 0),
     worker = ''"""
-    + _HELD_ROWS
+    + _WRITTEN
 )
 
-# Params: those of _HELD. Rows: ids back in the queue, at their old place, with the
-# attempt given back.
+# Params: those of _HELD. Rows: of those back in the queue, at their old place,
+# with the attempt given back.
 RELEASE: Final[LiteralString] = (
     _HELD
-    + """
-UPDATE pgqueue_job AS job
-SET state = 'queued',"""
+    + """SET state = 'queued',"""
     + _parts.GIVE_LEASE_UP
     + """
     attempts = greatest(job.attempts - 1, 0),
     worker = ''"""
-    + _HELD_ROWS
+    + _WRITTEN
 )
 
-# Params: those of _HELD. Rows: ids set aside for a worker that knows their tasks, with
-# the attempt given back.
+# Params: those of _HELD. Rows: of those set aside for a worker that knows their
+# tasks, with the attempt given back.
 PARK: Final[LiteralString] = RELEASE.replace("'queued'", "'unserved'")
 
 # Params: queue, ids, tokens. Rows: positions of what the caller still holds. Locks:
@@ -378,7 +378,7 @@ JOIN pgqueue_job AS job
 # gives it. Locks: none. Index: key.
 FIND_HELD: Final[LiteralString] = """
 SELECT queue, id, lease_token::text, task, args::text, kwargs::text, attempts,
-    max_attempts, timeout_seconds, priority, run_at
+    max_attempts, timeout_seconds, priority, run_at::text
 FROM pgqueue_job
 WHERE id = %(id)s AND lease_token = %(token)s::uuid
 """

@@ -8,7 +8,7 @@ use Django's connection. Now and then somebody holds rows' locks for a while.
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, ClassVar, LiteralString, NamedTuple
 from uuid import uuid4
@@ -233,7 +233,8 @@ class Machine(RuleBasedStateMachine):
         """Return where an attempt stood, by instants that have moved since then."""
         place = made.attempt.place
         passed = timedelta(seconds=self.table.now - made.at)
-        return place._replace(run_at=place.run_at - passed)
+        run_at = datetime.fromisoformat(place.run_at) - passed
+        return place._replace(run_at=str(run_at))
 
     def claim_unserved(
         self, worker: int, queue: str, limit: int, seconds: float

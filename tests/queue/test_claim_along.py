@@ -54,7 +54,7 @@ def test_each_attempt_knows_its_queue_and_all_share_a_token():
 def test_each_queue_is_looked_at_from_its_own_place():
     in_a = factories.queued_many(3, queue="a")
     in_b = factories.queued_many(3, queue="b")
-    place = Place(0, factories.get(in_b[1]).run_at, in_b[1])
+    place = Place(0, str(factories.get(in_b[1]).run_at), in_b[1])
 
     assert ids(claim("a", "b", b=place)) == [*in_a, in_b[2]]
 

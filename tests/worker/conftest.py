@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event, Thread
 from time import monotonic
@@ -416,7 +415,7 @@ def unclaimed_attempt(**values: Any) -> Attempt:
         "max_attempts": 2,
         "timeout_seconds": None,
         "priority": 0,
-        "run_at": datetime(2026, 1, 1, tzinfo=UTC),
+        "run_at": "2026-01-01 00:00:00+00",
     }
     return Attempt(**(described | values))
 

@@ -23,7 +23,7 @@ def acks(monkeypatch):
     def noted(self, statement, params):
         found = rows(self, statement, params)
         if statement == sql.ACK:
-            counts.append(len(found))
+            counts.append(len(found[0][0] or ()))
         return found
 
     monkeypatch.setattr(WorkerSession, "rows", noted)

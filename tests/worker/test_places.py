@@ -1,6 +1,5 @@
 """Where the next look into a queue begins."""
 
-from datetime import UTC, datetime
 from time import monotonic
 
 import pytest
@@ -9,7 +8,7 @@ from pgqueue_django.attempts import Place
 from pgqueue_django.worker.places import QueuePlace
 from tests.worker.conftest import pause
 
-PLACE = Place(0, datetime(2026, 1, 1, tzinfo=UTC), 7)
+PLACE = Place(0, "2026-01-01 00:00:00+00", 7)
 
 
 @pytest.fixture

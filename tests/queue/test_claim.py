@@ -32,6 +32,26 @@ def test_takes_the_highest_priority_first_then_the_earliest_then_the_first():
     assert [factories.claim(limit=1)[0].id for _ in order] == order
 
 
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_the_earliest_is_first_when_clocks_are_put_back(at_once):
+    """Instants come as text, in which a later one may look earlier."""
+    earlier, later = factories.queued(), factories.queued()
+    for job, at in ((earlier, "00:30"), (later, "01:10")):
+        Job.objects.filter(pk=job.id).update(run_at=f"2025-10-26 {at}:00+00")
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL TimeZone = 'Europe/Berlin'")
+
+    claimed = factories.claim(limit=at_once)
+    if at_once == 1:
+        after = claimed[0].place
+        claimed += Job.objects.claim(
+            "default", limit=1, worker="w", lease=60, after=after
+        )
+
+    assert [attempt.id for attempt in claimed] == [earlier.id, later.id]
+    assert claimed[0].run_at > claimed[1].run_at
+
+
 def test_takes_the_most_urgent_when_the_limit_is_below_what_waits():
     factories.queued(priority=-1)
     high = factories.queued(priority=1)

@@ -37,10 +37,14 @@ _READ_COMMITTED: LiteralString = (
     "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED"
 )
 
+# Instants of claims come and go as text. Other styles name time zones by letters, which
+# servers before 18 read as another zone's than the session's.
+_INSTANTS_AS_ISO: LiteralString = "SET DateStyle TO ISO"
+
 # A prepared statement keeps its plan. One that was made while the table was empty would
 # read all of it, and go on to when it has millions of rows. Servers before 18 charge so
 # much for a scan that cannot be avoided that they would compile it first, for a second.
-# And no statement looks a row up twice, so that to remember rows is of no use.
+# And no join asks for the same key twice, so that to remember its rows is of no use.
 _KEEP_TO_INDEXES: LiteralString = (
     "SELECT set_config('enable_seqscan', 'off', false),"
     " set_config('jit', 'off', false), set_config('enable_memoize', 'off', false)"
@@ -245,6 +249,7 @@ class WorkerSession:
             )
         if isolation != "read committed":
             connection.execute(_READ_COMMITTED)
+        connection.execute(_INSTANTS_AS_ISO)
         if self._prepare:
             connection.execute(_KEEP_TO_INDEXES)
         return float(uptime)

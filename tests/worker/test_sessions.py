@@ -5,7 +5,7 @@ from contextlib import closing
 
 import psycopg
 import pytest
-from django.db import DataError, OperationalError
+from django.db import DataError, OperationalError, connections
 
 from pgqueue_django.db import Session, WorkerSession, is_connection_error
 from pgqueue_django.db.views import one_view
@@ -34,6 +34,15 @@ def test_workers_statements_are_not_compiled():
 def test_statements_of_a_view_are_not_compiled():
     with one_view("default", name="pgqueue test", seconds=2) as session:
         assert_compiles_nothing(session)
+
+
+def test_instants_are_iso_whatever_the_servers_style(monkeypatch):
+    options = {"options": "-c DateStyle=German -c TimeZone=Asia/Kolkata"}
+    database = connections["default"].settings_dict
+    monkeypatch.setitem(database, "OPTIONS", database["OPTIONS"] | options)
+    with closing(WorkerSession("default", name="pgqueue test")) as session:
+        instant = session.rows("SELECT '2025-10-26 00:30+00'::timestamptz::text", {})
+    assert instant == [("2025-10-26 06:00:00+05:30",)]
 
 
 DIVIDE = """

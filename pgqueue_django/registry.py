@@ -99,11 +99,9 @@ class Registry:
 
     def declared(self, name: str) -> AnyTask | None:
         """Return the task of that name as it was declared, or None."""
-        task = self._tasks.get(name)
-        if task is None:
+        if name not in self._tasks:
             self.discover()
-            task = self._tasks.get(name)
-        return task
+        return self._tasks.get(name)
 
     def get(self, name: str) -> AnyTask:
         """Return the QueueTask of that name.

@@ -5,5 +5,4 @@ from collections.abc import Iterable
 
 def array(elements: Iterable[object]) -> str:
     """Return an array literal; None is NULL. Not for text, which would need quotes."""
-    # A list: to join a generator takes half as long again.
     return "{" + ",".join(["NULL" if e is None else str(e) for e in elements]) + "}"

@@ -230,8 +230,7 @@ class _Run:
             self.kwargs = load_kwargs(attempt.kwargs)
         except InvalidJob as error:
             return self._announcer.ended(Failed(Failure.of(error)))
-        if signals.job_started.receivers:
-            signals.job_started.send_robust(Executor, attempt=attempt)
+        signals.job_started.send_robust(Executor, attempt=attempt)
         self._announcer.started()
         return None
 
